@@ -440,6 +440,25 @@ test("changes of a user's own profile and requests for keys are limited in numbe
   expect((await other.post('/api/auth/update-user', { name: 'Ada \u202eevil' })).status).toBe(400)
 })
 
+test('names and reasons with control characters are refused, and the error names the field', async ({
+  world,
+}) => {
+  const operator = await signedInAs(world, { role: 'developer', is_operator: true })
+  for (const [path, field, more, texts] of [
+    ['/api/auth/update-user', 'name', {}, ['x\u001b[2J', 'x\u009b2J', 'x\ny', 'x\u2028y']],
+    ['/api/keys', 'name', { scopes: ['payments:read'] }, ['x\u001b[2J', 'x\ny']],
+    ['/api/ops/pauses', 'reason', { queue: 'ai' }, ['x\u001b[2J', 'x\u009b2J']],
+  ] as const)
+    for (const text of texts) {
+      const { status, body } = await operator.post(path, { ...more, [field]: text })
+      expect([path, status, body.error]).toMatchObject([
+        path,
+        400,
+        { param: field, message: expect.stringContaining('control characters') },
+      ])
+    }
+})
+
 test('the size of an audit log entry is limited', async ({ world }) => {
   const { sql } = world
   const append = (details: unknown) =>

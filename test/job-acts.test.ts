@@ -524,6 +524,8 @@ test('a queue that is paused for a tenant continues after the resume', async ({ 
   const overview = (await queues('list')).stdout
   expect(overview).toMatch(/^payments +due 1 /m)
   expect(overview).toContain(`PAUSED  queue payments, tenant ${tenant!.slug}  since `)
+  await world.sql`update pauses set reason = ${'they\u009b2J\nasked'} where tenant_id = ${other.tenant_id}`
+  expect((await queues('list')).stdout).toMatch(/: they 2J asked$/m)
 
   expect((await queues('resume', ...target)).stdout).toBe('Resumed.\n')
   await eventually(async () =>

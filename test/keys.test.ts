@@ -155,6 +155,9 @@ test('the command creates a key that works at once, and shows the key once', asy
   expect(listed.stdout).toContain('valid')
   expect(listed.stdout).toContain('[customer:write payments:read]')
   expect(listed.stdout).not.toMatch(SECRET)
+  // As versions before could store it.
+  await world.sql`update api_keys set name = ${'Shop\u001b[2J\nx'} where id = ${id}`
+  expect((await runKeys(world, 'list', '--tenant', 'front-shop')).stdout).toContain('  Shop [2J x  [customer')
   const [row] = await world.sql`select to_jsonb(k)::text as row from api_keys k where id = ${id}`
   expect(row!.row).not.toContain(secret.slice(19))
 })
@@ -355,6 +358,7 @@ test('the command names missing and invalid options', async ({ world }) => {
     ],
     [['create', '--tenant', 'shop', '--scopes', 'customer:wirte'], 'there is no scope "customer:wirte"'],
     [['create', '--tenant', 'shop', '--scopes', ''], '--scopes: name at least one'],
+    [['create', '--tenant', 'shop', '--scopes', 'all', '--name', 'x\u001b[2J'], '--name must be one line'],
     ...['soon', '2027', '2099-02-30', '2099-01-01T00:00'].map((expires): [string[], string] => [
       ['create', '--tenant', 'shop', '--scopes', 'all', '--expires', expires],
       '--expires must be a date like 2027-01-01, or a time like 2027-01-01T00:00:00Z',

@@ -204,7 +204,10 @@ test('after a switch, each lost request is reported once to its tenant, and no o
     ]),
   )
   expect(kept.id).not.toBe(lost.id)
+  await world.sql`
+    update database_switches set released_at = now(), released_by = ${'Ada\u009b2J\nEve'}, messages = 'discard'`
   const { stdout } = await runHere(recoverCommand, ['status'], world.env)
+  expect(stdout).toContain(' by Ada 2J Eve, messages: discard')
   const [{ slug }] = (await world.sql`select slug from tenants where id = ${shop.tenant_id}`) as any
   expect(stdout).toContain(`POST /v1/customers of tenant ${slug}, key ${keys[0]}`)
   expect(stdout).toMatch(/^recorded {4}all accepted requests since 20/m)

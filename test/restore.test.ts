@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import postgres from 'postgres'
 import { expect, onTestFinished, test as anyTest } from 'vitest'
 import { printReport } from '#commands/audit.ts'
-import { printError, terminalLines } from '#commands/print.ts'
+import { print, printError, terminalLines } from '#commands/print.ts'
 import { recoverCommand } from '#commands/recover.ts'
 import { printNewest } from '#commands/recover/newest.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -405,9 +405,11 @@ anyTest('texts of a backup reach the terminal without control characters', async
       },
     )
     printError(terminalLines(`${text}\nand more`))
+    print(JSON.stringify({ text: text.replace('\u202e', '') }))
   }
   const { stdout, stderr } = await runHere(printAll, [], {})
   expect(stdout).toContain('newest event    x ]0;owned 2J y: x ]0;owned 2J y')
+  expect(JSON.parse(stdout.split('\n').at(-2)!)).toEqual({ text: text.replace('\u202e', '') })
   expect(stdout + stderr).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]/u)
 })
 

@@ -49,7 +49,13 @@ test('a first owner is invited, becomes an operator and is listed', async ({ wor
   expect(JSON.parse(stdout)).toMatchObject([
     { email: 'ada@shop.example', tenants: [{ slug: 'new-shop', role: 'owner' }], sessions: 1 },
   ])
-  expect((await runUsers(world, 'list')).stdout).toContain('ada@shop.example  Ada  new-shop (owner)')
+  const listAs = async (name: string) => {
+    await world.sql`update users set name = ${name} where email = 'ada@shop.example'`
+    return (await runUsers(world, 'list')).stdout
+  }
+  expect(await listAs('Ada')).toContain('ada@shop.example  Ada  new-shop (owner)')
+  // As versions before could store it.
+  expect(await listAs('Ada\u001b[2J\nEve')).toContain('ada@shop.example  Ada [2J Eve  new-shop (owner)')
   const repeated = await runUsers(
     world,
     'invite',

@@ -68,11 +68,13 @@ export function timeOf(text: string, option: string): number {
   return time_ms
 }
 
-/** The operator's reason for the audit log. Errors: ConfigError if it is missing or too long. */
+/** The operator's reason for the audit log. Errors: ConfigError if it is missing or not valid. */
 export function requireReason(values: { reason?: string }): string {
   const { data: reason } = reasonText.safeParse(values.reason)
   if (reason === undefined)
-    throw new ConfigError(`--reason is missing, or longer than ${MAX_REASON_LENGTH} characters. See --help.`)
+    throw new ConfigError(
+      `--reason is missing, longer than ${MAX_REASON_LENGTH} characters, or has control characters. See --help.`,
+    )
   return reason
 }
 

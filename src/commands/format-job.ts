@@ -1,5 +1,6 @@
 // Formats jobs for a terminal.
 import type { JobDetail, ListedJob } from '#domain/job-acts/find.ts'
+import { terminalText } from './print.ts'
 
 /** A job on one line. */
 export function formatJobLine({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJob): string {
@@ -12,7 +13,7 @@ export function formatJobLine({ id, state, parked, name, tenant, tenant_id, ...j
     job.unknown_since === null ? '' : `unknown since ${job.unknown_since}`,
     job.failing_since === null ? '' : `retrying since ${job.failing_since}`,
     job.finished_at !== null ? `ended ${job.finished_at}` : job.run_at === null ? '' : `due ${job.run_at}`,
-    job.error ?? '',
+    terminalText(job.error ?? '', Infinity),
   ]
     .filter((text) => text !== '')
     .join('  ')
@@ -22,14 +23,15 @@ export function formatJobLine({ id, state, parked, name, tenant, tenant_id, ...j
 export function formatJob(job: JobDetail): string {
   const { attempts, calls, postings, acts, ...facts } = job
   const lines = Object.entries(facts).map(
-    ([name, value]) => `${name.padEnd(16)} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
+    ([name, value]) =>
+      `${name.padEnd(16)} ${typeof value === 'string' ? terminalText(value, Infinity) : JSON.stringify(value)}`,
   )
   const rows = (title: string, of: Record<string, unknown>[]) => [
     `\n${title}`,
     ...of.map((row) =>
       Object.entries(row)
         .filter(([, value]) => value !== null)
-        .map(([name, value]) => `  ${name}=${String(value)}`)
+        .map(([name, value]) => `  ${name}=${terminalText(String(value), Infinity)}`)
         .join(''),
     ),
   ]

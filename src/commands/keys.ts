@@ -6,6 +6,7 @@ import { ConfigError, loadConfig, type Config } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import type { Sql } from '#core/db.ts'
 import { isMailAddress, isMailDomain } from '#core/mail-address.ts'
+import { nameText } from '#core/names.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { AREAS, SCOPES, type Scope } from '#domain/areas.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
@@ -23,7 +24,7 @@ import {
 } from '#domain/tenants.ts'
 import { refuseSurplus, requireOption } from './arguments.ts'
 import { withDatabase } from './database.ts'
-import { print, wrapText } from './print.ts'
+import { print, terminalText, wrapText } from './print.ts'
 import { runAsProgram } from './program.ts'
 
 const SCOPE_HELP = Object.values(AREAS).flatMap(({ scopes }) =>
@@ -112,9 +113,12 @@ async function create(sql: Sql, slug: string, values: KeyOptions): Promise<void>
   if (!/^[a-z0-9-]{1,40}$/.test(slug))
     throw new ConfigError('--tenant must be 1 to 40 characters: a-z, 0-9 and -')
   const scopes = scopesOf(requireOption(values, 'scopes'))
+  const { data: name } = nameText.safeParse(values.name ?? 'API key')
+  if (name === undefined)
+    throw new ConfigError('--name must be one line of 1 to 255 characters, without control characters')
   const expires_at = values.expires === undefined ? null : expiryOf(values.expires)
   const tenant = await ensureTenant(sql, slug)
-  const requested = { name: values.name ?? 'API key', scopes, expires_at }
+  const requested = { name, scopes, expires_at }
   const key = await createApiKey(sql, tenant, requested, actorOf(tenant))
   print(`Key ${key.id} of ${slug} (${tenant.id}), shown only now:\n\n  ${key.secret}\n`)
 }
@@ -131,7 +135,7 @@ async function show(sql: Sql, tenant: Tenant): Promise<void> {
           ? `${Date.parse(key.expires_at) <= Date.now() ? 'expired' : 'expires'} ${key.expires_at}`
           : 'valid'
     print(
-      `${key.id}  ...${key.last_four}  ${state}  last used ${key.last_used_at ?? 'never'}  ${key.name}  [${key.scopes.join(' ')}]`,
+      `${key.id}  ...${key.last_four}  ${state}  last used ${key.last_used_at ?? 'never'}  ${terminalText(key.name)}  [${key.scopes.join(' ')}]`,
     )
   }
 }

@@ -18,7 +18,7 @@ import {
 } from '#domain/proposals/proposal.ts'
 import { withDatabase } from './database.ts'
 import { findCommand, refuseSurplus, requireOption, requireReason, resolveTenant } from './arguments.ts'
-import { print } from './print.ts'
+import { print, terminalText } from './print.ts'
 import { runAsProgram } from './program.ts'
 
 const HELP = `sluice ledger: proposes manual changes of the ledger. Nothing happens until another operator confirms in the dashboard.
@@ -176,6 +176,7 @@ function formatProposal({
     refused ?? error ?? '',
   ]
     .filter((text) => text !== '')
+    .map((text) => terminalText(text, Infinity))
     .join('  ')
 }
 

@@ -15,9 +15,9 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 
 const CONTROLS = /[\p{Cc}\p{Cf}]+/gu
 
-/** An untrusted text as one line without control characters, at most 300 characters. */
-export function terminalText(text: string): string {
-  return text.replaceAll(CONTROLS, ' ').slice(0, 300)
+/** An untrusted text as one line without control characters. */
+export function terminalText(text: string, max_length = 300): string {
+  return text.replaceAll(CONTROLS, ' ').slice(0, max_length)
 }
 
 /** An untrusted text of several lines without other control characters. */
@@ -44,10 +44,18 @@ export function wrapText(text: string, indent = ''): string {
 
 /** Prints a line on standard error. */
 export function printError(line: string): void {
-  output.getStore()!.stderr.write(`${line}\n`)
+  output.getStore()!.stderr.write(`${visibleControls(line)}\n`)
 }
 
 /** Prints a line on standard output. */
 export function print(line: string): void {
-  output.getStore()!.stdout.write(`${line}\n`)
+  output.getStore()!.stdout.write(`${visibleControls(line)}\n`)
+}
+
+/** Writes control characters other than the end of a line as JSON does, which may be escaped in JSON too. */
+function visibleControls(text: string): string {
+  return text.replaceAll(
+    /(?!\n)\p{Cc}/gu,
+    (control) => `\\u00${control.codePointAt(0)!.toString(16).padStart(2, '0')}`,
+  )
 }

@@ -4,6 +4,7 @@ import { ConfigError, loadConfig } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
+import { MAX_REASON_LENGTH } from '#domain/jobs/reason.ts'
 import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
 import { findOutagesOfQueues } from '#domain/operations/provider-outages.ts'
@@ -11,7 +12,7 @@ import type { Actor } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { withDatabase } from './database.ts'
 import { findCommand, refuseSurplus, resolveQueueAndTenant, requireReason } from './arguments.ts'
-import { print } from './print.ts'
+import { print, terminalText } from './print.ts'
 import { runAsProgram } from './program.ts'
 
 const HELP = `sluice queues: lists, pauses and resumes queues.
@@ -79,7 +80,7 @@ async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
   for (const { queue, tenant, since, reason, actor } of pauses) {
     const target = [queue && `queue ${queue}`, tenant && `tenant ${tenant}`].filter(Boolean).join(', ')
     print(
-      `PAUSED  ${target}  since ${since}${actor === null ? '' : ` by ${actor}`}${reason === null ? '' : `: ${reason}`}`,
+      `PAUSED  ${target}  since ${since}${actor === null ? '' : ` by ${terminalText(actor)}`}${reason === null ? '' : `: ${terminalText(reason, MAX_REASON_LENGTH)}`}`,
     )
   }
 }

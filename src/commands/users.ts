@@ -21,7 +21,7 @@ import { ROLES, roleSchema } from '#domain/people/role.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
 import { findCommand, refuseSurplus, requireOption } from './arguments.ts'
-import { print } from './print.ts'
+import { print, terminalText } from './print.ts'
 import { runAsProgram } from './program.ts'
 import { readDevFile } from './dev-file.ts'
 
@@ -150,7 +150,7 @@ function formatUser({ email, name, tenants, ...user }: UserView): string {
     `sessions ${user.sessions}`,
   ]
   const of = tenants.map(({ slug, role }) => `${slug} (${role})`).join(', ')
-  return `${email}  ${name}  ${of === '' ? 'member of no tenant' : of}  ${marks.join(', ')}`
+  return `${terminalText(email)}  ${terminalText(name)}  ${of === '' ? 'member of no tenant' : of}  ${marks.join(', ')}`
 }
 
 function confirmation({ email }: UserOptions, what: string): Printed {

@@ -67,7 +67,7 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   for (const { queue, jobs } of held) print(`            ${quantity(jobs, 'job')} in ${queue}`)
   for (const { provider, list, failing_since, error } of failing_lists)
     print(
-      `failing     the list ${list} of ${provider} cannot be read since ${failing_since}: ${terminalText(error)}`,
+      `failing     the list ${terminalText(list)} of ${terminalText(provider)} cannot be read since ${failing_since}: ${terminalText(error)}`,
     )
   if (unanswered_lookups !== null) {
     const { count, oldest_at } = unanswered_lookups
@@ -161,7 +161,7 @@ function describe(each: ListedSwitch): string[] {
         ]),
     `            lists of the providers: ${describeLists(each, each.lists_read_at)}`,
     ...describeReceivedSms(each),
-    `            ${each.released_at === null ? 'not released' : `released at ${each.released_at} by ${each.released_by}, messages: ${each.messages}`}`,
+    `            ${each.released_at === null ? 'not released' : `released at ${each.released_at} by ${terminalText(each.released_by ?? 'unknown')}, messages: ${each.messages}`}`,
   ]
 }
 
@@ -173,7 +173,7 @@ function describeReceivedSms(each: ListedSwitch): string[] {
 function describeLists({ lists_waived_at, lists_waived_by }: ListedSwitch, read_at: string | null): string {
   if (read_at !== null) return `read at ${read_at}`
   if (lists_waived_at === null) return 'being read'
-  return `being read, but nothing waits for them: decided at ${lists_waived_at} by ${lists_waived_by}`
+  return `being read, but nothing waits for them: decided at ${lists_waived_at} by ${terminalText(lists_waived_by ?? 'unknown')}`
 }
 
 const SIGNS = {

@@ -1,8 +1,8 @@
 // Routes of the user's own account: name, password, sessions, one-time codes and passkeys.
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
+import { nameText } from '#core/names.ts'
 import { findPasskeyNames, findPasswordHash, removePasskeys } from '#domain/people/credentials.ts'
-import { personName } from '#domain/people/users.ts'
 import { createAuthRelay, sendAuthResponse, type AuthEndpoint } from '../auth-relay.ts'
 import type { DashboardContext } from '../context.ts'
 import { recordAct } from '../on-record.ts'
@@ -35,7 +35,7 @@ type AccountChange = AuthEndpoint & {
 const CHANGES: Record<string, AccountChange> = {
   'sign-out': { body: emptyBody, action: 'sign_out' },
   'update-user': {
-    body: z.object({ name: personName }),
+    body: z.object({ name: nameText }),
     action: 'profile.rename',
   },
   'change-password': {

@@ -5,10 +5,11 @@ import { z } from 'zod'
 import { networkOf } from '#core/network.ts'
 import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
+import { nameText } from '#core/names.ts'
 import { acceptInvitation, findOpenInvitation } from '#domain/people/invitations.ts'
 import { PASSWORD_LENGTH } from '#domain/people/password.ts'
 import { roleSchema } from '#domain/people/role.ts'
-import { createUser, personName } from '#domain/people/users.ts'
+import { createUser } from '#domain/people/users.ts'
 import { actorOf, type DashboardContext } from '../context.ts'
 import { createHashingGate } from '../passwords.ts'
 
@@ -21,7 +22,7 @@ const invitationView = z.object({
   has_user: z.boolean().nullable(),
 })
 const acceptBody = z.strictObject({
-  name: personName,
+  name: nameText,
   password: z.string().min(PASSWORD_LENGTH.min).max(PASSWORD_LENGTH.max),
 })
 /** Rate limit of each client network. */

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
+import { nameText } from '#core/names.ts'
 import { dateTime } from '#core/time.ts'
 import { countValidKeys, createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { SCOPES } from '#domain/areas.ts'
@@ -25,7 +26,7 @@ const keyWithSecretSchema = keySchema.extend({ secret: z.string() })
 const MAX_KEYS = { valid: 200, listed: 500 }
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 const createBody = z.strictObject({
-  name: z.string().trim().min(1).max(255),
+  name: nameText,
   scopes: z.array(z.enum(SCOPES)).min(1).max(SCOPES.length),
   expires_at: dateTime.nullable().default(null),
 })

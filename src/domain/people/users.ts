@@ -1,15 +1,6 @@
 // Creates users: the columns that the sign-in library reads, in the transaction of the caller.
-import { z } from 'zod'
 import type { Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
-
-/** The name of a person. Direction marks are refused: with them a name can look like another name. */
-export const personName = z
-  .string()
-  .trim()
-  .min(1)
-  .max(255, { abort: true })
-  .regex(/^[^\u202a-\u202e\u2066-\u2069]*$/, 'must not contain marks of text direction')
 
 /**
  * `password_hash`: made by the sign-in library. `email`: in lower case. `email_verified`: whether the user has proved
