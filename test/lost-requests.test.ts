@@ -176,17 +176,21 @@ test('after a switch, each lost request is reported once to its tenant, and no o
     JSON.stringify([Date.now(), [forged]]),
     sign([Buffer.alloc(32)], [forged]),
     sign(own_keys, [malformed]),
-    // It was copied from a time whose requests the database has forgotten.
-    sign(own_keys, [forged], Date.now() - 2 * 86_400_000),
     sign(own_keys, [forged], Date.now(), 300_000),
   ]
-  for (const text of written) await foreign.xadd('{sluice}:accepted', '*', 'requests', text, 'count', 1)
+  const write = (text: string) => foreign.xadd('{sluice}:accepted', '*', 'requests', text, 'count', 1)
+  for (const text of written) await write(text)
+  // The database has forgotten the requests of the time from which this one was copied.
+  await write(sign(own_keys, [forged], Date.now() - 2 * 86_400_000))
+  const without_key = [shop.tenant_id, 'POST /v1/customers', null, newId(), true, null]
+  const copied = sign(own_keys, [without_key])
+  await write(copied)
 
   const number = await recordSwitch(world)
   await untilCompared(world, number)
   const [run] = await world.sql`select result from recurring_work where name = 'lost requests'`
   expect(run!.result).toMatchObject({ malformed: written.length })
-  await eventually(async () => expect(await lostOf(shop)).toHaveLength(2))
+  await eventually(async () => expect(await lostOf(shop)).toHaveLength(3))
   const reports = await lostOf(shop)
   expect(reports).toEqual(
     expect.arrayContaining([
@@ -201,6 +205,7 @@ test('after a switch, each lost request is reported once to its tenant, and no o
         path: `POST /v1/payments/${payment.id}/cancel`,
         resource_id: payment.id,
       }),
+      expect.objectContaining({ idempotency_key: null, resource_id: without_key[3] }),
     ]),
   )
   expect(kept.id).not.toBe(lost.id)
@@ -220,8 +225,10 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   expect(started.stdout).toMatch(/^recorded {4}all accepted requests since 20/m)
   expect(started.stdout).not.toContain('without REDIS_URL')
 
+  // A copy is not another request.
+  await write(copied)
   await untilCompared(world, await recordSwitch(world))
-  expect(await lostOf(shop)).toHaveLength(2)
+  expect(await lostOf(shop)).toHaveLength(3)
   const { problems } = await auditEverything(world.sql)
   expect(
     problems.filter(({ tenant_id, check }) => tenant_id === shop.tenant_id && check === 'tenants'),

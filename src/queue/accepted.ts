@@ -1,5 +1,6 @@
 // The stream of accepted requests in Redis: what clients were promised, kept outside of the database. After a restore
 // or a failover that lost commits, it shows which requests are missing.
+import { hash } from 'node:crypto'
 import { z } from 'zod'
 import { signWitness, verifyWitness } from '#core/witness-signature.ts'
 import type { RedisClient } from './connection.ts'
@@ -20,16 +21,20 @@ export type AcceptedRequest = {
   job_id: string | null
 }
 
-/** An accepted request in the stream. `entry`: its position. `accepted_at`: when Redis received it, in ISO 8601. */
+/**
+ * An accepted request in the stream. `entry`: names what was signed, and is the same for a copy. `accepted_at`: when it
+ * was signed, in ISO 8601.
+ */
 export type RecordedRequest = AcceptedRequest & { entry: string; accepted_at: string }
 
 export type AcceptedStream = {
   /** `is_incomplete`: whether requests before these were not recorded. */
   append(requests: AcceptedRequest[], is_incomplete: boolean): Promise<void>
   /**
-   * The requests of at most `most` entries after an entry, or since a time in ms. An entry has up to `max_batch`
-   * requests. `last`: the last entry that was read; null at the end of the stream. `malformed`: how many requests and
-   * entries were skipped, because no process of this database has signed them or this program did not write them.
+   * The requests of at most `most` entries after the one with the id `after`, or since Redis's clock showed this time
+   * in ms. An entry has up to `max_batch` requests. `last`: the id of the last entry that was read; null at the end of
+   * the stream. `malformed`: how many requests and entries were skipped, because no process of this database has signed
+   * them or this program did not write them.
    */
   read(
     after: string | number,
@@ -51,8 +56,6 @@ const INCOMPLETE_UNTIL = '{sluice}:accepted:incomplete-until'
 const SIGNED_NAME = 'sluice:accepted'
 /** The text of an entry is not longer. A hundred requests have about 20,000 bytes, and 150,000 if all are long. */
 const MAX_ENTRY_BYTES = 256_000
-/** The clocks of Redis and of a process differ by less: an entry that differs more was copied from another time. */
-const MAX_CLOCK_DIFFERENCE_MS = 86_400_000
 
 /** Appends one entry for a batch, because each entry costs as much as the rest of a request, and removes the oldest. */
 const APPEND = `
@@ -145,7 +148,7 @@ export function createAcceptedStream(
       const answer = await client.eval(READ, 1, STREAM, start, count, MAX_ENTRY_BYTES)
       const entries = answer as [entry: string, text: string | null][]
       const keys = await findKeys()
-      const decoded = entries.map(([entry, text]) => decode(keys, entry, text ?? ''))
+      const decoded = entries.map(([, text]) => decode(keys, text ?? ''))
       const requests = decoded.flatMap((each) => each.filter((request) => request !== null))
       const malformed = decoded.flat().length - requests.length
       return { requests, malformed, last: entries.at(-1)?.[0] ?? null }
@@ -159,18 +162,19 @@ export function createAcceptedStream(
   }
 }
 
-/** The requests of an entry; null for each one that is malformed. */
-function decode(keys: readonly Buffer[], entry: string, signed: string): (RecordedRequest | null)[] {
-  const at = timeOf(entry)
+/** The requests of an entry with this text; null for each one that is malformed. */
+function decode(keys: readonly Buffer[], signed: string): (RecordedRequest | null)[] {
   const text = verifyWitness(keys, SIGNED_NAME, signed)
   const { data } = entrySchema.safeParse(text === null ? undefined : parsed(text))
-  if (data === undefined || Math.abs(data[0] - at) > MAX_CLOCK_DIFFERENCE_MS) return [null]
-  return data[1].map((item, nth) => {
+  if (data === undefined) return [null]
+  const [at, items] = data
+  const signature = signed.slice(text!.length)
+  return items.map((item, nth) => {
     const { data: request } = recorded.safeParse(item)
     if (request === undefined) return null
     const [tenant_id, route, key, resource_id, is_created, job_id] = request
     return {
-      entry: `${entry} ${nth}`,
+      entry: hash('sha256', `${signature} ${nth}`),
       accepted_at: isoTime(at),
       tenant_id,
       route,

@@ -8,7 +8,7 @@ import type { LostRequest } from './resource.ts'
 /** A switch after which the accepted requests are not compared with the database yet. */
 export type UncomparedSwitch = { number: number; from_ms: number; until_ms: number }
 
-/** The clocks of Redis and of the database may differ by this much. */
+/** The clocks of Redis, of the processes and of the database may differ by this much. */
 const CLOCK_TOLERANCE = '1 minute'
 
 /** The first switch above `number` that may have lost requests and can be compared now; undefined if there is none. */
@@ -23,7 +23,7 @@ export async function findUncomparedSwitch(sql: Sql, number: number): Promise<Un
   return row
 }
 
-/** An accepted request as it was recorded outside of the database. `entry`: the record of a request without a key. */
+/** An accepted request as it was recorded outside of the database. `entry`: names the record of it. */
 export type ComparedRequest = {
   entry: string
   accepted_at: string
@@ -51,6 +51,7 @@ export async function reportLostRequests(
     const table = tx(resourceOf(resource).table)
     return tx`exists (select from ${table} r where r.tenant_id = a.tenant_id and r.id = a.resource_id)`
   }).reduce((some, each) => tx`${some} or ${each}`)
+  // A copy of a record has the same `entry`.
   const entryOf = (number: Fragment) => tx`
     case when a.key is null then a.entry
       else encode(sha256(convert_to(jsonb_build_array(${number}, a.route, a.key)::text, 'UTF8')), 'hex') end`

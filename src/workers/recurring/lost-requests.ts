@@ -61,10 +61,13 @@ async function compareAll(
     const next = await findUncomparedSwitch(sql, position.number)
     if (next === undefined) break
     const { requests, malformed, last } = await stream.read(position.after ?? next.from_ms, BATCH_SIZE)
-    const until = requests.filter(({ accepted_at }) => Date.parse(accepted_at) <= next.until_ms)
-    const is_end = last === null || until.length < requests.length
-    position = is_end ? { number: next.number, after: null } : { number: position.number, after: last }
-    const lost = await compareBatch(sql, run, { position, next, requests: until })
+    // The whole stream from there on is read: the order of its entries is not that of the times in them.
+    const within = requests.filter(({ accepted_at }) => {
+      const at = Date.parse(accepted_at)
+      return at >= next.from_ms && at <= next.until_ms
+    })
+    position = last === null ? { number: next.number, after: null } : { number: position.number, after: last }
+    const lost = await compareBatch(sql, run, { position, next, requests: within })
     if (lost === undefined) return result
     result.reported += lost
     result.malformed += malformed
