@@ -312,15 +312,17 @@ test('a rehearsal restores the backup beside the running system, and changes not
   const owner = postgres(new URL(new URL(env['DATABASE_URL']!).pathname, server.postgres.url).href, {
     max: 1,
   })
+  const name = new URL(env['DATABASE_URL']!).pathname.slice(1)
   onTestFinished(async () => {
-    await owner`drop event trigger at_login`
+    await owner.unsafe(`drop event trigger at_login; alter database "${name}" reset event_triggers`)
     await owner.end()
   })
   await owner.unsafe(`
     create function refuse_login() returns event_trigger language plpgsql as $$ begin
       if current_setting('listen_addresses') = '' then raise exception 'a trigger of the backup has run'; end if;
     end $$;
-    create event trigger at_login on login execute function refuse_login()`)
+    create event trigger at_login on login execute function refuse_login();
+    alter database "${name}" set event_triggers = on`)
   const backup = await server.backUp()
   const { id } = await capturedPayment(client)
   const time = await clockOf(deployment)

@@ -2,7 +2,8 @@
 // nothing but its own folder.
 import { once } from 'node:events'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
-import type { Sql } from '#core/db.ts'
+import { isServerError, type Sql } from '#core/db.ts'
+import { connectDatabase } from '#core/pool.ts'
 import { parseDatabaseUrl } from '#core/postgres/address.ts'
 import { errorText } from '#core/startup.ts'
 import { auditEverything, type AuditReport } from '#domain/audit/audit.ts'
@@ -22,6 +23,8 @@ const STATEMENT_TIMEOUT_MS = 3_600_000
 const STUCK_AFTER_S = 600
 /** The lists of the providers are read since this time before the newest change, as after a switch. */
 const LIST_MARGIN_MS = 3_600_000
+/** The SQLSTATEs of a setting that the user may not change, and of one that does not exist. */
+const [INSUFFICIENT_PRIVILEGE, UNDEFINED_OBJECT] = ['42501', '42704']
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 /** The name of the server on a copy of the backup, for messages. */
 const RESTORED_SERVER = 'The restored server'
@@ -149,8 +152,29 @@ async function restore(
   cleanup.defer(() => server.stop())
   const { user = '', database = '', settings } = parseDatabaseUrl(databaseUrl(config))
   const parameters = new URLSearchParams({ ...settings, host: server.host, sslmode: 'disable' })
+  parameters.delete('event_triggers')
   const url = `postgres://${encodeURIComponent(user)}@/${encodeURIComponent(database)}?${parameters.toString()}`
-  return { name: RESTORED_SERVER, url, is_backup: true, folder: server.folder }
+  const found = { name: RESTORED_SERVER, is_backup: true, folder: server.folder }
+  return { ...found, url: await withoutEventTriggers(url) }
+}
+
+/**
+ * A setting of the session is stronger than those of its database and user in the backup, which are stronger than those
+ * of the server. Only a superuser may turn event triggers off, and servers before PostgreSQL 17 cannot: then the URL
+ * stays as it is.
+ */
+async function withoutEventTriggers(url: string): Promise<string> {
+  const with_setting = `${url}&event_triggers=off`
+  const sql = connectDatabase(with_setting, { max: 1, application_name: 'sluice-rehearsal' })
+  try {
+    await sql`select 1`
+    return with_setting
+  } catch (error) {
+    if (isServerError(error) && [INSUFFICIENT_PRIVILEGE, UNDEFINED_OBJECT].includes(error.code)) return url
+    throw otherDatabaseError(error, { name: RESTORED_SERVER, url, is_backup: true })
+  } finally {
+    await sql.end({ timeout: 1 })
+  }
 }
 
 /** The image for production does not contain what runs servers. */
