@@ -11,7 +11,7 @@ import { newId } from '#core/ids.ts'
 import { signWitness } from '#core/witness-signature.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { acceptedKeysOf } from '#domain/switches/kept-facts.ts'
-import type { AcceptedRequest } from '#queue/accepted.ts'
+import { createAcceptedStream, type AcceptedRequest } from '#queue/accepted.ts'
 import type { BackendWatch } from '#queue/away.ts'
 import type { Backend } from '#queue/backend.ts'
 import { createProducer } from '#queue/producer.ts'
@@ -288,6 +288,56 @@ describe('the stream', () => {
       expect((await stream.read(0, 100)).requests.map(({ key }) => key)).toContain('key-3')
     })
     expect(Date.parse((await stream.completeSince())!)).toBeGreaterThan(Date.parse(since!))
+  })
+
+  test('stays bounded and usable, whatever somebody else writes to its keys', async () => {
+    const redis = await createRedis()
+    const client = new Redis(redis.url)
+    onTestFinished(async () => {
+      client.disconnect()
+      await redis.kill()
+    })
+    const most = 500
+    const warnings: string[] = []
+    const stream = createAcceptedStream(client, Promise.resolve(), {
+      most,
+      findKeys: async () => [Buffer.alloc(32)],
+      warn: (problem) => warnings.push(problem),
+    })
+    const [STREAM, LENGTH] = ['{sluice}:accepted', '{sluice}:accepted:length']
+    const append = (requests: number, key = 'k') =>
+      stream.append(
+        Array.from({ length: requests }, () => ({ ...request(1), key })),
+        false,
+      )
+    const length = async () => Number(await client.get(LENGTH))
+    await Promise.all(Array.from({ length: most }, () => append(1)))
+    // A batch of long keys takes the place of many requests at once.
+    await append(100, '"'.repeat(255))
+    expect(await length()).toBeLessThanOrEqual(most)
+    for (const count of ['1.5', 'nan', '1e30', '-1000000000000000', '1000000']) {
+      await client.del(STREAM, LENGTH)
+      await client.xadd(STREAM, '*', 'requests', 'x', 'count', count)
+      await Promise.all(Array.from({ length: 6 }, () => append(100)))
+      expect([count, await client.xlen(STREAM)]).toEqual([count, 5])
+    }
+    expect(warnings).toEqual([])
+    const tomorrow = Date.now() + 86_400_000
+    const damages = [
+      ...['x', '-1000000000000000', '9223372036854775807'].map((text) => () => client.set(LENGTH, text)),
+      () => client.lpush(LENGTH, 'x'),
+      () => client.set(STREAM, 'x'),
+      () => client.xadd(STREAM, `${tomorrow}-0`, 'requests', 'x', 'count', '1'),
+      () => client.xadd(STREAM, '18446744073709551615-18446744073709551615', 'requests', 'x', 'count', '1'),
+    ]
+    for (const [nth, damage] of damages.entries()) {
+      await client.del(STREAM, LENGTH)
+      await damage()
+      for (const _ of [1, 2, 3]) await append(1)
+      expect([await client.xlen(STREAM), await length(), warnings.length]).toEqual([3, 3, nth + 1])
+      expect(Date.parse((await stream.completeSince())!)).toBeLessThan(tomorrow - 3_600_000)
+      expect((await stream.read(Date.now() - 60_000, 10)).requests).toHaveLength(3)
+    }
   })
 
   test('has what was accepted while Redis was down for a moment', async () => {

@@ -3,6 +3,7 @@
 import { hash } from 'node:crypto'
 import { z } from 'zod'
 import { signWitness, verifyWitness } from '#core/witness-signature.ts'
+import { APPEND, COMPLETE_SINCE, READ } from './accepted-scripts.ts'
 import type { RedisClient } from './connection.ts'
 import type { FindAcceptedKeys } from './settings.ts'
 
@@ -57,35 +58,10 @@ const SIGNED_NAME = 'sluice:accepted'
 /** The text of an entry is not longer. A hundred requests have about 20,000 bytes, and 150,000 if all are long. */
 const MAX_ENTRY_BYTES = 256_000
 
-/** Appends one entry for a batch, because each entry costs as much as the rest of a request, and removes the oldest. */
-const APPEND = `
-redis.call('XADD', KEYS[1], '*', 'requests', ARGV[4], 'count', ARGV[3])
-local length = redis.call('INCRBY', KEYS[2], ARGV[3])
-for _ = 1, 100 do
-  if length <= tonumber(ARGV[1]) then break end
-  local first = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
-  if not first then redis.call('SET', KEYS[2], 0) break end
-  redis.call('XDEL', KEYS[1], first[1])
-  length = redis.call('DECRBY', KEYS[2], tonumber(first[2][4]) or 0)
-end
-if ARGV[2] == '1' then
-  local now = redis.call('TIME')
-  redis.call('SET', KEYS[3], now[1] * 1000 + math.ceil(now[2] / 1000))
-end`
-
-/** The ids and texts of entries; false in place of a text that is too long or missing. */
-const READ = `
-local entries = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
-for n, entry in ipairs(entries) do
-  local text = entry[2][2]
-  entries[n] = {entry[1], text and #text <= tonumber(ARGV[3]) and text}
-end
-return entries`
-
-/** The id of the first entry, and until when requests are missing. */
-const COMPLETE_SINCE = `
-local first = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
-return {first and first[1] or false, redis.call('GETRANGE', KEYS[2], 0, 19)}`
+/**
+ * An id may be ahead of Redis's clock by this much: the clock was set back, or somebody else has written an entry.
+ */
+const MAX_ID_AHEAD_MS = 300_000
 
 /** Other texts would make the database refuse all requests that are compared at once. */
 const storable = (max: number) =>
@@ -107,12 +83,12 @@ const entrySchema = z.tuple([z.int(), z.array(z.unknown())])
 
 /**
  * `tried`: resolves when the first connection is open or has failed. `most`: the number of requests in the stream, or
- * fewer if they are long; the oldest are removed.
+ * fewer if they are long; the oldest are removed. `warn` is called with a problem that an operator should know.
  */
 export function createAcceptedStream(
   client: RedisClient,
   tried: Promise<void>,
-  { most, findKeys }: { most: number; findKeys: FindAcceptedKeys },
+  { most, findKeys, warn }: { most: number; findKeys: FindAcceptedKeys; warn: (problem: string) => void },
 ): AcceptedStream {
   async function append(requests: AcceptedRequest[], is_incomplete: boolean): Promise<void> {
     const items = requests.map(({ tenant_id, route, key, resource_id, is_created, job_id }) => [
@@ -134,7 +110,11 @@ export function createAcceptedStream(
     }
     const keys = [STREAM, LENGTH, INCOMPLETE_UNTIL]
     const size = Math.max(requests.length, Math.ceil(bytes / BYTES_PER_REQUEST))
-    await client.eval(APPEND, keys.length, ...keys, most, is_incomplete ? 1 : 0, size, signed)
+    const args = [most, is_incomplete ? 1 : 0, size, signed, MAX_ID_AHEAD_MS]
+    if ((await client.eval(APPEND, keys.length, ...keys, ...args)) === 1)
+      warn(
+        `REDIS_URL: the stream of accepted requests (${STREAM}) was damaged or ahead of Redis's clock, and begins anew. Requests that were accepted before are no longer found if a switch loses them`,
+      )
   }
 
   return {
@@ -157,7 +137,9 @@ export function createAcceptedStream(
       await tried
       const answer = await client.eval(COMPLETE_SINCE, 2, STREAM, INCOMPLETE_UNTIL)
       const [first, incomplete_until] = answer as [string | null, string]
-      return first === null ? null : isoTime(Math.max(timeOf(first), Number(incomplete_until) || 0))
+      if (first === null) return null
+      // Somebody else may have written a time of the future.
+      return isoTime(Math.min(Math.max(timeOf(first), Number(incomplete_until) || 0), Date.now()))
     },
   }
 }
@@ -194,8 +176,6 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The latest time of a `Date`; an entry of another program may have a later one. */
-const MAX_TIME_MS = 8.64e15
 /** The id of an entry begins with the time in ms. */
-const timeOf = (entry: string): number => Number(entry.split('-')[0])
-const isoTime = (ms: number): string => new Date(Math.min(ms, MAX_TIME_MS)).toISOString()
+const timeOf = (id: string): number => Number(id.split('-')[0])
+const isoTime = (ms: number): string => new Date(ms).toISOString()

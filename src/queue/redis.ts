@@ -61,7 +61,8 @@ export function openRedis(
     name: 'redis',
     limit_ms: 100,
     max_message_bytes: 60_000,
-    accepted: accepted.most === 0 ? null : createAcceptedStream(client, tried, accepted),
+    accepted:
+      accepted.most === 0 ? null : createAcceptedStream(client, tried, { ...accepted, warn: signals.warn }),
     async addWakeUps(name, wakeups) {
       await tried
       await queueNamed(name).addBulk(toJobs(wakeups))
