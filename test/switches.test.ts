@@ -1,5 +1,6 @@
 // Tests switches of the database: a restore or a failover is noticed, and what it may have undone is not done twice.
 import { execFile } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
@@ -559,8 +560,16 @@ anyTest('a file remembers the newest text of one installation', async () => {
   expect(await place.keepNewest('one', 'c')).toBe('c')
   expect(await place.keepNewest('one', 'a', 'x')).toBe('c')
   expect(await place.keepNewest('one', 'a', 'c')).toBe('a')
-  await expect(place.keepNewest('other', 'd')).rejects.toThrow('another installation')
-  expect(await readFile(`${folder}/witness`, 'utf8')).toBe('one a\n')
+  const other = `sluice:server:${randomUUID()} z\n`
+  await writeFile(`${folder}/witness`, other)
+  await expect(place.keepNewest('one', 'd')).rejects.toThrow('another installation')
+  expect(await readFile(`${folder}/witness`, 'utf8')).toBe(other)
+  for (const garbage of ['garbage\n', 'x', '\n\n', Buffer.from([0xff, 0xfe])]) {
+    await writeFile(`${folder}/witness`, garbage)
+    const invalid = await place.keepNewest('one', 'a')
+    expect(await place.keepNewest('one', 'a', invalid!)).toBe('a')
+    expect(await readFile(`${folder}/witness`, 'utf8')).toBe('one a\n')
+  }
   await writeFile(`${folder}/witness`, `one ${'z'.repeat(20_000)}`)
   expect(await place.keepNewest('one', null)).toHaveLength(10_000 - 'one '.length)
   await expect(open('no/witness').keepNewest('one', 'a')).rejects.toThrow('ENOENT')

@@ -12,6 +12,12 @@ const MAX_BYTES = 10_000
 const WARN_INTERVAL_MS = 60_000
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 
+/** The line of an installation begins with a name as `findWitnessName` makes it. */
+const OTHER_INSTALLATION = /^sluice:server:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12} /
+
+/** Does not end by itself, unlike an outage of the place. */
+class OtherInstallationError extends Error {}
+
 /** `read` returns at most `MAX_BYTES`. */
 type Place = { read(): Promise<string>; write(text: string): Promise<void> }
 
@@ -20,19 +26,23 @@ type Place = { read(): Promise<string>; write(text: string): Promise<void> }
  * password of the URL are sent as Basic credentials. A process that writes at the same time may win with an older text;
  * the next call replaces it.
  */
-export function openWitnessPlace(url: string, log: Pick<Log, 'warn'>): Witness {
+export function openWitnessPlace(url: string, log: Pick<Log, 'warn' | 'error'>): Witness {
   const place = url.startsWith('file:') ? fileAt(fileURLToPath(url)) : addressAt(new URL(url))
-  const warn = throttle(
-    (suppressed, problem: string) =>
-      log.warn({ suppressed }, `WITNESS_URL: the place cannot be used: ${problem}`),
-    WARN_INTERVAL_MS,
-  )
+  const warn = throttle((suppressed, error: unknown) => {
+    const problem = error instanceof Error ? error.message : String(error)
+    const text = `WITNESS_URL: the place cannot be used: ${problem}`
+    if (error instanceof OtherInstallationError) log.error({ suppressed }, text)
+    else log.warn({ suppressed }, text)
+  }, WARN_INTERVAL_MS)
   let is_busy = false
 
   async function keep(name: string, text: string | null, invalid: string | undefined) {
     const [line = ''] = (await place.read()).split('\n')
-    if (line !== '' && !line.startsWith(`${name} `)) throw new Error('it belongs to another installation')
-    const stored = line === '' ? null : line.slice(name.length + 1)
+    const is_own = line.startsWith(`${name} `)
+    if (!is_own && OTHER_INSTALLATION.test(line))
+      throw new OtherInstallationError('it belongs to another installation')
+    // Any other line is garbage, which the caller finds invalid.
+    const stored = line === '' ? null : is_own ? line.slice(name.length + 1) : line
     if (text === null || (stored !== null && stored >= text && stored !== invalid)) return stored
     await place.write(`${name} ${text}\n`)
     return text
@@ -46,7 +56,7 @@ export function openWitnessPlace(url: string, log: Pick<Log, 'warn'>): Witness {
         is_busy = true
         return await keep(name, text, invalid).finally(() => (is_busy = false))
       } catch (error) {
-        warn(error instanceof Error ? error.message : String(error))
+        warn(error)
         throw error
       }
     },

@@ -61,7 +61,7 @@ export async function askWitnesses(sql: Sql, config: Config): Promise<ReadWitnes
   const places =
     WITNESS_URL === undefined
       ? []
-      : [{ called: 'WITNESS_URL', witness: openWitnessPlace(WITNESS_URL, { warn() {} }) }]
+      : [{ called: 'WITNESS_URL', witness: openWitnessPlace(WITNESS_URL, { warn() {}, error() {} }) }]
   const uses_redis = usesRedis(config)
   if (!uses_redis && places.length === 0) return { newest: null, problems: [] }
   if (ENCRYPTION_KEY === undefined) return { newest: null, problems: [NO_KEY] }
