@@ -60,12 +60,12 @@ async function recordedOf(world: World, { tenant_id }: Shop): Promise<RecordedRe
 }
 
 /** Records a switch of the database that has lost what happened in the last minutes. */
-async function recordSwitch({ sql }: World): Promise<number> {
+async function recordSwitch({ sql }: World, { lists_read = true } = {}): Promise<number> {
   const [row] = await sql<{ number: number }[]>`
     insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
       to_timeline, newest_at, switched_at, recorded_at, lists_read_at)
     select coalesce(max(number), 0) + 1, 'failover', 'lineage', '1', 1, '1', 2, now() - interval '1 minute', now(), now(),
-      now()
+      case when ${lists_read} then now() end
     from database_switches
     returning number`
   return row!.number
@@ -83,11 +83,13 @@ async function untilCompared({ sql }: World, number: number): Promise<void> {
 
 async function lose({ sql }: World, { tenant_id }: Shop, resource_id: string): Promise<void> {
   await sql.begin(async (tx) => {
+    await tx`alter table messages disable trigger all`
     await tx`delete from idempotency_keys where tenant_id = ${tenant_id} and resource_id = ${resource_id}`
     await tx`delete from events where tenant_id = ${tenant_id} and data ->> 'id' = ${resource_id}`
-    for (const table of ['customers', 'payments', 'recipients'])
+    for (const table of ['customers', 'payments', 'recipients', 'messages'])
       await tx`delete from ${tx(table)} where tenant_id = ${tenant_id} and id = ${resource_id}`
     await tx`delete from jobs where tenant_id = ${tenant_id} and resource_id = ${resource_id}`
+    await tx`alter table messages enable trigger all`
   })
 }
 
@@ -233,6 +235,66 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   expect(
     problems.filter(({ tenant_id, check }) => tenant_id === shop.tenant_id && check === 'tenants'),
   ).toEqual([])
+})
+
+test('an email whose request a switch has lost waits for the comparison, and is not sent again', async ({
+  world,
+}) => {
+  const shop = await world.clientOf()
+  const emailTo = (name: string, more: object = {}) => ({
+    idempotency_key: freshKey(),
+    to: [`${name}-${shop.tenant_id}@example.com`],
+    subject: 'Hello',
+    text: 'Hello',
+    ...more,
+  })
+  type Email = ReturnType<typeof emailTo>
+  const send = async (email: Email) =>
+    (await shop.post('/v1/messages/email', email, { prefer: 'wait=0' })).body
+  const statusOf = async (id: string) => (await shop.get(`/v1/messages/${id}`)).body.status
+  const sent = async ({ to }: Email) =>
+    await world.provider('smtp').control('GET', `/messages?to=${encodeURIComponent(to[0]!)}`)
+  const send_at = new Date(Date.now() + 3_600_000).toISOString()
+  const [reported, early, fresh] = [emailTo('reported'), emailTo('early'), emailTo('fresh')]
+  const later = emailTo('later', { send_at })
+  const ids = [(await send(reported)).id, (await send(early)).id, (await send(later)).id]
+  await eventually(async () => {
+    expect([await statusOf(ids[0]), await statusOf(ids[1])]).toEqual(['sent', 'sent'])
+    expect(await recordedOf(world, shop)).toHaveLength(3)
+  })
+  for (const id of ids) await lose(world, shop, id)
+  const number = await recordSwitch(world, { lists_read: false })
+  expect([(await send(early)).id, (await send(later)).id]).toEqual([ids[1], ids[2]])
+  // A caller repeats a lost request at least a second after it was accepted.
+  await world.sql`update messages set created_at = created_at + interval '2 seconds' where id = ${ids[1]}`
+  const { id: fresh_id } = await send(fresh)
+  await eventually(async () => {
+    const waiting = await world.sql`
+      select from jobs where resource_id = any(${[ids[1], fresh_id]}::uuid[]) and state = 'ready'
+        and outcome is null and attempt > 0 and failures = 0`
+    expect(waiting).toHaveLength(2)
+  })
+  expect(await sent(fresh)).toEqual([])
+
+  await world.sql`update database_switches set lists_read_at = now() where number = ${number}`
+  await untilCompared(world, number)
+  await world.sql`
+    update jobs set run_at = now(), wakeup_sent_at = null
+    where resource_id = any(${[ids[1], ids[2], fresh_id]}::uuid[]) and state = 'ready'`
+  expect((await send(reported)).id).toBe(ids[0])
+  await eventually(async () => {
+    expect(await Promise.all([...ids, fresh_id].map(statusOf))).toEqual([
+      'unknown',
+      'unknown',
+      'sent',
+      'sent',
+    ])
+  })
+  expect(
+    await Promise.all([reported, early, later, fresh].map(async (email) => (await sent(email)).length)),
+  ).toEqual([1, 1, 1, 1])
+  const [job] = await world.sql`select state, last_error from jobs where resource_id = ${ids[0]}`
+  expect(job).toMatchObject({ state: 'unknown', last_error: { message: expect.stringContaining('switch') } })
 })
 
 describe('the stream', () => {

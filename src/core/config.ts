@@ -118,6 +118,11 @@ export function usesRedis({ QUEUE, NODE_ENV, REDIS_URL }: Config): boolean {
   return QUEUE === 'redis' || (QUEUE === undefined && (NODE_ENV === 'production' || REDIS_URL !== undefined))
 }
 
+/** Whether Redis records accepted requests. */
+export function recordsAccepted(config: Config): boolean {
+  return usesRedis(config) && config.ACCEPTED_MAX > 0
+}
+
 /**
  * The backend of BullMQ. Throws ConfigError if it is not configured, or if PostgreSQL is only reached through
  * PgBouncer.

@@ -29,7 +29,7 @@ export type Decision = AttemptResult &
     | { kind: 'rotate'; reason: string; parked?: boolean }
     | { kind: 'unknown'; reason: string; within_ms?: number; absent?: boolean }
     | { kind: 'park'; reason: string; code?: string; delay_ms?: number }
-    | { kind: 'give_back'; reason: string; database_failed: boolean }
+    | { kind: 'give_back'; reason: string; database_failed: boolean; delay_ms?: number }
     | { kind: 'discard'; reason: string }
     | { kind: 'continue'; next: () => Promise<Decision> }
   )
@@ -106,15 +106,19 @@ export const park = (
 ): Decision => ({ kind: 'park', reason, ...options })
 
 /**
- * Ends the attempt, so that the job is claimed again. The attempt does not count. `unsent: false`: this attempt may
- * have sent a call that took effect. `database_failed`: the reason is an error of the database, so the next attempt is
- * delayed.
+ * Ends the attempt, so that the job is claimed again, after `delay_ms` (default: at once). The attempt does not count.
+ * `unsent: false`: this attempt may have sent a call that took effect. `database_failed`: the reason is an error of the
+ * database, so the next attempt is delayed.
  */
-export const giveBack = (reason: string, { unsent = true, database_failed = false } = {}): Decision => ({
+export const giveBack = (
+  reason: string,
+  { unsent = true, database_failed = false, delay_ms = 0 } = {},
+): Decision => ({
   kind: 'give_back',
   reason,
   unsent,
   database_failed,
+  delay_ms,
 })
 
 /** Gives a job back whose call did not start. */
@@ -247,7 +251,8 @@ export function settlementOf(
     }
     case 'give_back': {
       const outcome = settlement.unsent ? 'returned' : 'ambiguous'
-      const returned: Settlement = { ...settlement, outcome, failing: null }
+      const { delay_ms = 0 } = decision
+      const returned: Settlement = { ...settlement, outcome, delay_ms, failing: null }
       return decision.database_failed ? afterDatabaseFailure(returned, job, retry) : returned
     }
     case 'discard':

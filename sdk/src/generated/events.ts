@@ -169,7 +169,10 @@ export interface EventDataByType {
   'webhook_endpoint.deleted': WebhookEndpointEventData
   /** The database lost its latest changes, and the feed continues with a higher sequence. */
   'feed.restarted': FeedRestart
-  /** The database lost an accepted request, and no provider has seen it. Repeat it with its key. */
+  /**
+   * The database lost an accepted request, and no provider lists what it made. Repeat it with its key;
+   * an email that may have been sent then becomes `unknown`.
+   */
   'request.lost': LostRequest
 }
 

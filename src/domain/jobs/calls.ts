@@ -20,6 +20,8 @@ export type ProviderCall = {
    * the object of a call that the database has lost.
    */
   waited_for_lists: boolean
+  /** The job was created after changes that a switch of the database may have lost: it may repeat one of them. */
+  follows_loss: boolean
   /** The last attempt found that the provider knows the key with other content: it must get no new key. */
   has_key_conflict: boolean
   /** The provider's id of the object that the call created, if it was reported before the call was settled. */

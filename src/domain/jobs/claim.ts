@@ -1,5 +1,6 @@
 // Leases: claims jobs and renews their leases.
 import type { Fragment, Json, Sql } from '#core/db.ts'
+import { mayHaveLost } from '../switches/losses.ts'
 import { isHeldBy, serverInUse } from '../switches/holds.ts'
 import { isKeyTooOld, KEY_CONFLICT, type ProviderCall, type SendHistory } from './calls.ts'
 
@@ -137,6 +138,7 @@ function claimedColumns(sql: Sql): Fragment {
       'generation', generation, 'key', key, 'request', request,
       'lookup_only', lookup_only, 'in_doubt', lookup_only or in_doubt,
       'waited_for_lists', exists (select from database_switches s where s.lists_read_at > created_at),
+      'follows_loss', exists (select from database_switches s where ${mayHaveLost(sql)} and s.newest_at < created_at),
       'has_key_conflict', coalesce(last_error ->> 'code' = ${KEY_CONFLICT}, false),
       'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
       'reference', provider_reference) end as call,

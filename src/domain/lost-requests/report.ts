@@ -5,11 +5,16 @@ import { RESOURCE_NAMES, resourceOf } from '../resources.ts'
 import { canReportLosses, mayHaveLost } from '../switches/losses.ts'
 import type { LostRequest } from './resource.ts'
 
+/** The name of the recurring work that compares accepted requests. Its position has the `number` of the last switch. */
+export const LOST_REQUESTS = 'lost requests'
+
 /** A switch after which the accepted requests are not compared with the database yet. */
 export type UncomparedSwitch = { number: number; from_ms: number; until_ms: number }
 
 /** The clocks of Redis, of the processes and of the database may differ by this much. */
 const CLOCK_TOLERANCE = '1 minute'
+/** A row that is younger than its record by more than this repeats a request that the switch has lost. */
+const MIN_REPETITION_DELAY = '1 second'
 
 /** The first switch above `number` that may have lost requests and can be compared now; undefined if there is none. */
 export async function findUncomparedSwitch(sql: Sql, number: number): Promise<UncomparedSwitch | undefined> {
@@ -40,7 +45,8 @@ export type ComparedRequest = {
 /**
  * Reports those of the requests that the database does not have, each once: a row, and an event for the tenant. The
  * database has a request if it has its key, its job or the resource that it created. A request with a key is reported
- * once for each switch that lost it, whoever has recorded it. Returns how many were reported.
+ * once for each switch that lost it, whoever has recorded it. A lost email is reported even if its request was repeated
+ * meanwhile, because it may have been sent before. Returns how many were reported.
  */
 export async function reportLostRequests(
   tx: Tx,
@@ -53,8 +59,11 @@ export async function reportLostRequests(
   }).reduce((some, each) => tx`${some} or ${each}`)
   // A copy of a record has the same `entry`.
   const entryOf = (number: Fragment) => tx`
-    case when a.key is null then a.entry
-      else encode(sha256(convert_to(jsonb_build_array(${number}, a.route, a.key)::text, 'UTF8')), 'hex') end`
+    case when a.key is null then a.entry else ${lostEntry(tx, number, tx`a.route`, tx`a.key`)} end`
+  const is_repeated_email = tx`exists (
+    select from messages m join database_switches s on s.number = ${switch_number}
+    where a.is_created and m.tenant_id = a.tenant_id and m.id = a.resource_id and m.channel = 'email'
+      and m.created_at > greatest(s.newest_at, a.accepted_at + ${MIN_REPETITION_DELAY}::interval))`
   const own_entry = entryOf(tx`${switch_number}::bigint`)
   const [row] = await tx<{ reported: number }[]>`
     with lost as materialized (
@@ -63,16 +72,17 @@ export async function reportLostRequests(
       from jsonb_to_recordset(${tx.json(requests)}) as a(
         entry text, accepted_at timestamptz, tenant_id uuid, path text, route text, key text, resource_id uuid,
         is_created boolean, job_id uuid)
-      where not exists (
-          select from idempotency_keys k where k.tenant_id = a.tenant_id and k.key = a.key and k.scope = a.route
-          offset 0)
-        and not exists (select from jobs j where j.tenant_id = a.tenant_id and j.id = a.job_id offset 0)
-        and not exists (select from job_history j where j.tenant_id = a.tenant_id and j.id = a.job_id offset 0)
+      where (${is_repeated_email} or not (
+          exists (
+            select from idempotency_keys k where k.tenant_id = a.tenant_id and k.key = a.key and k.scope = a.route
+            offset 0)
+          or exists (select from jobs j where j.tenant_id = a.tenant_id and j.id = a.job_id offset 0)
+          or exists (select from job_history j where j.tenant_id = a.tenant_id and j.id = a.job_id offset 0)
+          or (a.is_created and (${has_row}))))
         and not exists (
           select from database_switches s join lost_requests l
             on l.tenant_id = a.tenant_id and l.entry = ${entryOf(tx`s.number`)}
           where s.switched_at + ${CLOCK_TOLERANCE}::interval >= a.accepted_at or s.number = ${switch_number} offset 0)
-        and not (a.is_created and (${has_row}))
         and exists (select from tenants t where t.id = a.tenant_id)
     ), reported as (
       insert into lost_requests (tenant_id, id, entry, switch_number, idempotency_key, path, resource_id, accepted_at)
@@ -89,6 +99,11 @@ export async function reportLostRequests(
     )
     select count(*)::integer as reported from lost`
   return row!.reported
+}
+
+/** The entry of a request with a key that the switch of this number has lost. */
+export function lostEntry(sql: Sql | Tx, number: Fragment, route: Fragment, key: Fragment): Fragment {
+  return sql`encode(sha256(convert_to(jsonb_build_array(${number}, ${route}, ${key})::text, 'UTF8')), 'hex')`
 }
 
 /** The method and path of a route, whose path parameters follow it. */

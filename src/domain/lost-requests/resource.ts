@@ -27,6 +27,6 @@ export const requestResource = {
   table: 'lost_requests',
   view: lostRequestSchema,
   events: {
-    lost: 'The database lost an accepted request, and no provider has seen it. Repeat it with its key. [What to do](/docs/guides/events#lost-requests).',
+    lost: 'The database lost an accepted request, and no provider lists what it made. Repeat it with its key; an email that may have been sent then becomes `unknown`. [What to do](/docs/guides/events#lost-requests).',
   },
 } as const satisfies Resource

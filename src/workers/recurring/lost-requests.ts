@@ -5,6 +5,7 @@ import type { Sql } from '#core/db.ts'
 import { endRun, findLastPosition, renewRun, runIfDue, type Run } from '#domain/jobs/recurring.ts'
 import {
   findUncomparedSwitch,
+  LOST_REQUESTS,
   pathOfRoute,
   reportLostRequests,
   type UncomparedSwitch,
@@ -13,7 +14,6 @@ import type { Queue, RecordedRequest } from '#queue/queue.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-const NAME = 'lost requests'
 const POLL_INTERVAL_MS = 5_000
 /** The number of entries in one step. Each has up to a hundred requests. */
 const BATCH_SIZE = 50
@@ -26,13 +26,13 @@ type Position = z.output<typeof positionSchema>
 export function startLostRequests({ sql, log }: WorkerContext, accepted: Queue['accepted']): Loop {
   return repeat(
     log,
-    NAME,
+    LOST_REQUESTS,
     () => POLL_INTERVAL_MS,
     async () => {
       if (accepted === null) return
-      const { number } = positionOf(await findLastPosition(sql, NAME))
+      const { number } = positionOf(await findLastPosition(sql, LOST_REQUESTS))
       if ((await findUncomparedSwitch(sql, number)) === undefined) return
-      await runIfDue(sql, NAME, async (run) => {
+      await runIfDue(sql, LOST_REQUESTS, async (run) => {
         const { reported, malformed } = await compareAll(sql, run, accepted)
         if (malformed > 0)
           log.warn(

@@ -2,6 +2,8 @@
 // message that has begun is sent again only after it was settled as not sent, or to its deferred recipients.
 import type { Channel } from '#core/addresses.ts'
 import { createBatcherPerPool } from '#core/batch.ts'
+import { recordsAccepted } from '#core/config.ts'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { SealError } from '#core/secrets.ts'
 import {
   beginMessages,
@@ -9,13 +11,14 @@ import {
   type MessageToSend,
   type MessageToBegin,
 } from '#domain/messages/begin.ts'
+import { findEmailLoss } from '#domain/lost-requests/email-losses.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { awaitsOptOuts } from '#domain/switches/opt-outs.ts'
 import { emptyMessageUpdate, type MessageUpdate } from '#domain/messages/update.ts'
 import { sendEmail } from '#jobs/messages.ts'
 import { awaitPermit, currentPermit, NotStarted } from '#providers/permit.ts'
 import type { WorkerContext } from '../../context.ts'
-import { giveBackUnstarted, park, retry, unknown, type Decision } from '../../decision.ts'
+import { giveBack, giveBackUnstarted, park, retry, unknown, type Decision } from '../../decision.ts'
 import { settlingMessage, messageEffects } from './effects.ts'
 import {
   waitForConfiguration,
@@ -23,6 +26,7 @@ import {
   decideRetry,
   finalDecision,
   idsOf,
+  markUnknown,
   unsent,
   type MessageJob,
   type SendResult,
@@ -45,6 +49,8 @@ export type MessageSender = {
 }
 /** The delay before another attempt while opt-outs must be read. */
 const OPT_OUTS_DELAY_MS = 1_000
+/** The delay before another attempt while accepted requests must be compared with the database. */
+const COMPARISON_DELAY_MS = 5_000
 
 const begin = createBatcherPerPool<MessageToBegin, MessageToSend | undefined>(
   'begin_message',
@@ -83,6 +89,11 @@ async function beginAndSend(
       after_ms: OPT_OUTS_DELAY_MS,
       unsent: true,
     })
+  const loss = sender.channel === 'email' ? await lossOf(context, job) : null
+  if (loss === 'not_compared')
+    return giveBack('accepted requests have not been compared since the switch of the database', {
+      delay_ms: COMPARISON_DELAY_MS,
+    })
   // Files are read even if an earlier attempt may have reached the provider: only the message's row shows whether the
   // message has begun.
   const files = job.call.request.has_files ? await sender.filesOf(context, job) : []
@@ -90,8 +101,18 @@ async function beginAndSend(
   await awaitPermit(currentPermit())
   const message = await begin(context.sql, { job_id, lease_token, ...idsOf(job) })
   if (message === undefined) return retry('the lease was lost before the call', { unsent: true })
+  if (message.may_send && message.status === 'sending' && loss === 'lost')
+    return markUnknown(job, 'it may have been sent before its request was lost by a switch of the database')
   if (message.may_send) return await attempt(context, job, sender, { message, files })
   return finalDecision(sender.channel, idsOf(job), message) ?? (await sender.lookUp(context, job, message))
+}
+
+/** Whether the email may have been sent before a switch. Without a record of accepted requests, nothing shows it. */
+async function lossOf({ sql, config }: WorkerContext, job: MessageJob): ReturnType<typeof findEmailLoss> {
+  // No caller can repeat an email of the system.
+  if (!job.call.follows_loss || job.call.lookup_only || job.tenant_id === SYSTEM_TENANT_ID) return null
+  const loss = await findEmailLoss(sql, idsOf(job))
+  return loss === 'not_compared' && !recordsAccepted(config) ? null : loss
 }
 
 async function attempt(
