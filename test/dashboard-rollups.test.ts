@@ -494,6 +494,7 @@ test('no query of the dashboard or of the roll-ups scans a table of jobs, paymen
 /** Tables with at most one row per tenant. */
 const SMALL_TABLES = new Set([
   'installation',
+  'database_heartbeat',
   'pauses',
   'recurring_work',
   'event_sequences',

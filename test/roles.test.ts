@@ -749,12 +749,15 @@ test('each connection has the user of its process', async ({ world }) => {
       where datname = current_database() and application_name like 'sluice-%' order by 1`
     expect(sessions.map(({ session }) => session)).toEqual([
       'sluice-api sluice_test_api',
+      'sluice-api-checks sluice_test_api',
       'sluice-api-lists sluice_test_api',
       'sluice-dashboard sluice_test_dashboard',
+      'sluice-dashboard-checks sluice_test_dashboard',
       'sluice-dashboard-lists sluice_test_dashboard',
       'sluice-dashboard-operators sluice_test_dashboard',
       'sluice-sign-in sluice_test_dashboard',
       'sluice-webhooks sluice_test_webhooks',
+      'sluice-webhooks-checks sluice_test_webhooks',
       'sluice-worker sluice_test_worker',
       'sluice-worker-leases sluice_test_worker',
       'sluice-worker-recurring sluice_test_worker',

@@ -51,7 +51,7 @@ export async function readNewest(sql: Sql, config: Config): Promise<Newest> {
     },
     witness,
     is_behind,
-    witness_problems: witness_problems.map(terminalText),
+    witness_problems: witness_problems.map((problem) => terminalText(problem)),
   }
 }
 

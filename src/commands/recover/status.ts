@@ -95,7 +95,11 @@ type WitnessComparison = { seen_at: string | null; is_behind: boolean; problems:
 async function compareWithWitness(sql: Sql, config: Config): Promise<WitnessComparison> {
   const { newest, problems } = await askWitnesses(sql, config)
   const is_behind = newest !== null && (await isBehind(sql, newest))
-  return { seen_at: newest?.clock ?? null, is_behind, problems: problems.map(terminalText) }
+  return {
+    seen_at: newest?.clock ?? null,
+    is_behind,
+    problems: problems.map((problem) => terminalText(problem)),
+  }
 }
 
 function printNewestChange(newest_at: string, { seen_at, is_behind, problems }: WitnessComparison): void {

@@ -69,6 +69,8 @@ export async function watchDatabase(
   )
   let server: CheckedServer | undefined
   let checked_at = -Infinity
+  /** Why the last check failed. */
+  let failure: unknown
   const abort = new AbortController()
 
   /** Returns whether the server was checked. */
@@ -77,6 +79,7 @@ export async function watchDatabase(
     const began_at = performance.now()
     const checked = await checks.check(abort.signal)
     if (checked === undefined) return false
+    failure = undefined
     server = checked
     checked_at = began_at
     const { state } = checked
@@ -93,6 +96,7 @@ export async function watchDatabase(
     let failures = 0
     while (!abort.signal.aborted) {
       const succeeded = await check().catch((error: unknown) => {
+        failure = error
         if (isUnavailable(error)) return false
         warn(error)
         failures += 1
@@ -123,7 +127,7 @@ export async function watchDatabase(
     isCurrent: () => currentState() === 'current',
     assertCurrent() {
       const state = currentState()
-      if (state !== 'current') throw refusalOf(state)
+      if (state !== 'current') throw refusalOf(state, failure)
     },
     isHeld: () => currentState() !== 'current' || server?.hold !== null,
     lostSince: () => (server?.lost_since == null ? null : Date.parse(server.lost_since) / 1000),
@@ -141,9 +145,13 @@ const REFUSALS: Partial<Record<CheckedServer['state'], string>> = {
   sealed: 'The database is sealed, because it is being moved to another server.',
 }
 
-function refusalOf(state: CheckedServer['state'] | undefined): AppError {
+/** `failure`: why the last check failed; undefined: it did not. */
+function refusalOf(state: CheckedServer['state'] | undefined, failure: unknown): AppError {
   const reason = (state && REFUSALS[state]) ?? 'The server of the database is not checked at present.'
-  return new AppError('database_unavailable', { message: `${reason} Nothing was accepted: retry later.` })
+  return new AppError('database_unavailable', {
+    message: `${reason} Nothing was accepted: retry later.`,
+    cause: failure,
+  })
 }
 
 function measureHold({ hold, recording_since }: CheckedServer): void {
