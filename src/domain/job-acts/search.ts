@@ -32,6 +32,8 @@ const MAX_COUNT_SCAN = 300_000
 /** The maximum number of jobs that are counted. */
 const MAX_COUNTED = 10_000
 const TIMEOUT_MS = 3_000
+/** A job that moves to the history meanwhile is found once. */
+const ONE_SNAPSHOT = 'isolation level repeatable read read only'
 /**
  * The maximum number of unknown or retrying jobs that are sorted. If there are more, a scan of the open jobs finds
  * enough of them for a page.
@@ -90,7 +92,7 @@ export async function searchJobs(
   search: JobSearch,
   { limit, after, before, scan_limit = MAX_SCANNED }: JobPageRequest,
 ): Promise<JobPage> {
-  return await sql.begin('read only', async (tx) => {
+  return await sql.begin(ONE_SNAPSHOT, async (tx) => {
     if (scan_limit !== Infinity) await limitTime(tx)
     const prepared = await prepare(tx, search)
     if (prepared === undefined) return { items: [], next: null, previous: null, scanned_until: null }
@@ -135,7 +137,7 @@ export async function countJobs(
   search: JobSearch,
   { max_count = MAX_COUNTED, for_act = false }: { max_count?: number; for_act?: boolean } = {},
 ): Promise<{ count: number; more: boolean }> {
-  return await sql.begin('read only', async (tx) => {
+  return await sql.begin(ONE_SNAPSHOT, async (tx) => {
     await limitTime(tx)
     const prepared = await prepare(tx, search)
     if (prepared === undefined) return { count: 0, more: false }
