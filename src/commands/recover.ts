@@ -199,7 +199,7 @@ async function seal({ sql, values }: Recover): Promise<void> {
     throw new ConfigError(
       `${quantity(running, 'job')} still run: wait until npm run queues shows none, then move the database.`,
     )
-  print('Sealed: requests are refused, and no job runs. Move the database now.')
+  print('Sealed: requests are refused, and no job runs. Stop all processes, and then move the database.')
 }
 
 /**
