@@ -67,7 +67,7 @@ describeIn('an error of the connection', {}, (test) => {
       )
     await sql`delete from refusals`
     await sql`update jobs set run_at = now() where finished_at is null and state = 'ready'`
-    for (const id of payments.values()) await paymentIn(client, id, 'captured', 60_000)
+    for (const id of payments.values()) await paymentIn(client, id, 'captured')
   })
 
   test('delays the next attempt for longer and longer', async ({ world }) => {

@@ -156,9 +156,11 @@ describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
       expect(await recovery()).toMatchObject({ failing_lists: [listed], awaiting_lists: [number] }),
     )
     // The other lists have been read.
-    const [reader] = await sql`select result, failure from recurring_work where name = 'objects of stripe'`
-    expect(reader!.failure).toMatch(/^transfers: /)
-    expect(Object.keys(objectsResult.parse(reader!.result).lists)).toContain('top_ups')
+    await eventually(async () => {
+      const [reader] = await sql`select result, failure from recurring_work where name = 'objects of stripe'`
+      expect(reader!.failure).toMatch(/^transfers: /)
+      expect(Object.keys(objectsResult.parse(reader!.result).lists)).toContain('top_ups')
+    })
 
     const release = { up_to: number, reason: 'checked' }
     const act = (body: object) => operator.post('/api/ops/switches/release', { ...release, ...body })

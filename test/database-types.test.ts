@@ -94,48 +94,44 @@ test('a connection pool replaces its connections after many statements, and no s
   }
 })
 
-test(
-  'a replaced pool leaves no connection open, even if the server is available again before the next attempt to connect',
-  { timeout: 60_000 },
-  async () => {
-    const { hostname, port } = new URL(database.url)
-    const clients = new Set<Socket>()
-    const server = createServer((client) => {
-      const upstream = connect({ host: hostname, port: Number(port) })
-      clients.add(client)
-      client.on('error', () => {}).on('close', () => upstream.destroy())
-      upstream.on('error', () => {}).on('close', () => client.destroy())
-      client.pipe(upstream).pipe(client)
-    })
-    const listen = async (at: number) => {
-      server.listen(at, '127.0.0.1')
-      await once(server, 'listening')
-      return (server.address() as AddressInfo).port
-    }
-    const url = new URL(database.url)
-    url.port = String(await listen(0))
-    onTestFinished(() => {
-      server.close()
-      for (const client of clients) client.destroy()
-    })
-    const pool = connectDatabase(url.href, { max: 1, application_name: 'replaced' })
-    onTestFinished(() => pool.end({ timeout: 0 }))
-    await pool`select 1`
-    // More statements than a connection accepts at once: the rest wait until the connection opens again.
-    const statements = Array.from({ length: 250 }, () => pool`select 1`.catch(() => {}))
+test('a replaced pool leaves no connection open, even if the server is available again before the next attempt to connect', async () => {
+  const { hostname, port } = new URL(database.url)
+  const clients = new Set<Socket>()
+  const server = createServer((client) => {
+    const upstream = connect({ host: hostname, port: Number(port) })
+    clients.add(client)
+    client.on('error', () => {}).on('close', () => upstream.destroy())
+    upstream.on('error', () => {}).on('close', () => client.destroy())
+    client.pipe(upstream).pipe(client)
+  })
+  const listen = async (at: number) => {
+    server.listen(at, '127.0.0.1')
+    await once(server, 'listening')
+    return (server.address() as AddressInfo).port
+  }
+  const url = new URL(database.url)
+  url.port = String(await listen(0))
+  onTestFinished(() => {
     server.close()
     for (const client of clients) client.destroy()
-    // The old pool ends 3.25 s after the loss, before its next connection attempt.
-    await sleep(3_000)
-    await listen(Number(url.port))
-    await Promise.all(statements)
-    await sleep(1_000)
-    const [current] = await pool<{ pid: number }[]>`select pg_backend_pid() as pid`
-    const openPids = async () => {
-      const rows = await sql<{ pid: number }[]>`
+  })
+  const pool = connectDatabase(url.href, { max: 1, application_name: 'replaced' })
+  onTestFinished(() => pool.end({ timeout: 0 }))
+  await pool`select 1`
+  // More statements than a connection accepts at once: the rest wait until the connection opens again.
+  const statements = Array.from({ length: 250 }, () => pool`select 1`.catch(() => {}))
+  server.close()
+  for (const client of clients) client.destroy()
+  // The old pool ends 3.25 s after the loss, before its next connection attempt.
+  await sleep(3_000)
+  await listen(Number(url.port))
+  await Promise.all(statements)
+  await sleep(1_000)
+  const [current] = await pool<{ pid: number }[]>`select pg_backend_pid() as pid`
+  const openPids = async () => {
+    const rows = await sql<{ pid: number }[]>`
         select pid from pg_stat_activity where application_name = 'replaced'`
-      return rows.map(({ pid }) => pid)
-    }
-    await expect.poll(openPids, { timeout: 15_000 }).toEqual([current!.pid])
-  },
-)
+    return rows.map(({ pid }) => pid)
+  }
+  await expect.poll(openPids, { timeout: 15_000 }).toEqual([current!.pid])
+})

@@ -44,7 +44,7 @@ async function startApi(stdio: StdioOptions, shell?: string): Promise<RunningApi
   const child = spawn(command!, args, { cwd: ROOT, env, stdio })
   onTestFinished(() => void child.kill('SIGKILL'))
   const client = createClient(`http://${HOST}:${api}`, deployment.client.key)
-  await eventually(async () => expect((await client.get('/healthz')).status).toBe(200), 60_000)
+  await eventually(async () => expect((await client.get('/healthz')).status).toBe(200))
   return { child, client, metrics: async () => (await fetch(`http://${HOST}:${metrics}/metrics`)).text() }
 }
 
@@ -175,7 +175,7 @@ test('an emulator continues on a full disk and writes its journal when the disk 
     for (const stream of [child.stdout, child.stderr])
       createInterface({ input: stream }).on('line', (line) => void reported.push(line))
     const waitForLine = async (text: string) =>
-      await eventually(async () => expect(reported.join('\n')).toContain(text), 60_000)
+      await eventually(async () => expect(reported.join('\n')).toContain(text))
     await waitForLine('stripe_url')
     const { stripe_url } = JSON.parse(reported.find((line) => line.includes('stripe_url'))!)
     return { child, waitForLine, client: createClient(stripe_url, 'sk_test_emulator') }

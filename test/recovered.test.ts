@@ -5,7 +5,7 @@ import { newId } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
 import { discardJob, retryJob } from '#domain/job-acts/act.ts'
 import { recoverParty } from '#domain/recovered/parties.ts'
-import { closingOrphan, type ParkedOrphan } from '#domain/reconciliation/orphans.ts'
+import { dismissingOrphan, type ParkedOrphan } from '#domain/reconciliation/orphans.ts'
 import { findAllDrifts } from '#domain/operations/unresolved.ts'
 import { countDrifts } from '#domain/reconciliation/drift.ts'
 import { startWorker } from '#workers/main.ts'
@@ -343,12 +343,19 @@ describeIn('the books after a loss', { env: EAGER }, (test) => {
     await discardJob(sql, dismissed)
     // Another notification of the same object is parked.
     expect(await countDrifts(sql)).toMatchObject([{ state: 'orphan', count: 3 }])
-    await closingOrphan(sql, other!)
+    await dismissingOrphan(sql, other!)
     await sql`delete from notifications where id = ${other!.notification_id}`
     expect(await countDrifts(sql)).toMatchObject([{ state: 'orphan', count: 2 }])
     await recordSwitch(sql)
     await untilListsRead(world)
     expect(await countDrifts(sql)).toMatchObject([{ state: 'orphan', count: 2 }])
+
+    // Two notifications that arrived at once were both parked. The first that is applied closes the drift.
+    const [twin] = await sql<{ id: string }[]>`
+      insert into notifications (id, provider, event_id, kind, object_id, payload, state, reason, parked_at)
+      select gen_random_uuid(), provider, event_id || '-2', kind, object_id, payload, state, reason, parked_at
+      from notifications where id = ${(await jobOf(refunded)).job_id}
+      returning id`
 
     // Once the tenant exists again, the operator retries the job.
     await sql`insert into tenants (id, slug, name) values (${tenant_id}, 'again', 'Again')`
@@ -362,6 +369,7 @@ describeIn('the books after a loss', { env: EAGER }, (test) => {
     await world.drain()
     expect((await client.get(`/v1/refunds/${refunded.id}`)).body).toMatchObject({ status: 'succeeded' })
     await eventually(async () => expect(await countDrifts(sql)).toEqual([]))
+    await sql`delete from notifications where id = ${twin!.id}`
     await checkInvariants(world)
   })
 

@@ -250,7 +250,7 @@ describe('the start of a verification', () => {
     'cut_body',
     'empty_200',
     'html_503',
-  ])('leads to one session despite the fault %s', { timeout: 60_000 }, async (kind, { world, client }) => {
+  ])('leads to one session despite the fault %s', async (kind, { world, client }) => {
     const mark = freshKey()
     await fault(world, { match: { path: '/verification_sessions$', contains: mark }, fault: kind })
     const subject = { ...(await party(client, 'customer')), return_url: `https://shop.example/${mark}` }

@@ -9,7 +9,7 @@ import type { World } from './world.ts'
 /** The parts of a deployment that the checks read, whether its processes run in this process or in others. */
 export type Books = Pick<World, 'sql' | 'provider'>
 
-const TIMEOUT_MS = 20_000
+const TIMEOUT_MS = 100_000
 
 /** Returns the contradictions that remain after the processor's notifications have arrived. */
 export async function findRemainingProblems(world: Books): Promise<Problem[]> {

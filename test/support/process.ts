@@ -151,7 +151,7 @@ export async function startProcess(
 export async function until<T>(
   what: string,
   poll: () => Promise<T | undefined | false> | T | undefined | false,
-  limit_ms = 45_000,
+  limit_ms = 100_000,
 ): Promise<T> {
   const deadline = performance.now() + limit_ms
   for (const pause_ms of pauses()) {

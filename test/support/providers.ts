@@ -257,7 +257,7 @@ export function handleOf(name: ProviderName, addresses: ProviderAddresses): Prov
     async fault(script) {
       const { id } = await control('POST', '/faults', script)
       return {
-        hit: async (times = 1, timeout_ms = 30_000) =>
+        hit: async (times = 1, timeout_ms = 100_000) =>
           (await control('GET', `/wait?fault=${id}&hits=${times}&timeout_ms=${timeout_ms}`)).hits,
         release: async () => void (await control('POST', '/release', { fault: id })),
         remove: async () => void (await control('DELETE', `/faults/${id}`)),

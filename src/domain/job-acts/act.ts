@@ -10,7 +10,7 @@ import { isKeyTooOld } from '../jobs/calls.ts'
 import type { Settlement } from '../jobs/settle.ts'
 import { storeNotifications } from '../notifications/store.ts'
 import { requestLookup } from '../reconciliation/lookups.ts'
-import { closingOrphan, findParkedOrphan } from '../reconciliation/orphans.ts'
+import { dismissingOrphan, findParkedOrphan } from '../reconciliation/orphans.ts'
 import { resourceNameOf, rootOf, rowIdOf, resourceOf } from '../resources.ts'
 import { settleAsFailedOf } from './settle-as-failed.ts'
 import { matchesConditions, type JobConditions } from './matching.ts'
@@ -76,7 +76,7 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
         ? sql``
         : sql`orphan as (
       -- A dismissed orphan is not reported again.
-      ${closingOrphan(sql, orphan)} and exists (select from before)
+      ${dismissingOrphan(sql, orphan)} and exists (select from before)
     ),`
     } delivery as (
       -- No other job sends the delivery; only a recovery can.

@@ -52,16 +52,20 @@ export async function findParkedOrphan(
   return parked
 }
 
-/**
- * An update that closes the drift of an orphan when its notification ends: it is applied, because the row exists or can
- * be made now, or an operator discards its job. The drift stays open while another notification of the object is
- * parked. It is closed in no other case.
- */
-export function closingOrphan(sql: Sql | Tx, { notification_id, ...object }: ParkedOrphan): Fragment {
+/** An update that closes the drift of an orphan, because its row exists, or can be made now. */
+export function closingOrphan(sql: Sql | Tx, object: ProviderObject): Fragment {
   return sql`
     update drifts set resolved_at = now(), checked_at = now()
-    where subject_id = ${orphanId(object)} and state = 'orphan' and resolved_at is null
-      and not exists (${parkedAsOrphan(sql, object, notification_id)})`
+    where subject_id = ${orphanId(object)} and state = 'orphan' and resolved_at is null`
+}
+
+/**
+ * An update that closes the drift of an orphan whose notification an operator discards. The drift stays open while
+ * another notification of the object is parked.
+ */
+export function dismissingOrphan(sql: Sql | Tx, { notification_id, ...object }: ParkedOrphan): Fragment {
+  return sql`
+    ${closingOrphan(sql, object)} and not exists (${parkedAsOrphan(sql, object, notification_id)})`
 }
 
 /** Whether another notification of the object is parked as an orphan. */

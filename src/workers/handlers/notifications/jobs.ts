@@ -67,9 +67,9 @@ async function apply(context: WorkerContext, job: JobOf<typeof applyNotification
   if (resource === undefined)
     return leaveToNewerVersion(`this version applies no events of a ${target.resource}`)
   const decision = await resource.apply(context, notification, target)
-  const { id: notification_id, provider, reason, object_id: reference } = notification
+  const { provider, reason, object_id: reference } = notification
   if (reason === 'orphan' && reference !== null && (decision.kind === 'done' || decision.kind === 'continue'))
-    await closingOrphan(context.sql, { notification_id, provider, reference })
+    await closingOrphan(context.sql, { provider, reference })
   return decision
 }
 

@@ -9,7 +9,7 @@ import { finish, notificationEffects } from './parked.ts'
 
 /**
  * Opens the drift of an orphan, and parks its notification until the row exists, or an operator retries or discards the
- * job. An orphan that another notification reports, or that an operator has dismissed, is ignored.
+ * job. A new notification is ignored if another one reports the orphan; all are if an operator has dismissed it.
  */
 export async function parkOrphan(
   { sql, log }: WorkerContext,
@@ -35,7 +35,9 @@ export async function parkOrphan(
   const detail = `${reference} was created here and has no row: ${problem}`
   if (!(await openOrphan(sql, object, { tenant_id, resource, theirs, detail })))
     return finish(notification, 'ignored')
-  if (await isParkedAsOrphan(sql, object, notification.id)) return finish(notification, 'ignored')
+  // One that is parked already stays parked: two that arrived at once do not end each other.
+  if (notification.reason !== 'orphan' && (await isParkedAsOrphan(sql, object, notification.id)))
+    return finish(notification, 'ignored')
   log.error(
     { resource, reference, tenant_id, problem },
     'an orphan: an object of ours from which no row can be made',
