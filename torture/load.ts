@@ -7,6 +7,7 @@ import { repeatSent } from './repeats.ts'
 import { runScenario } from './scenarios.ts'
 import type { System } from './system.ts'
 import { createTenantGate } from './tenants.ts'
+import { recordedSince } from './verdict/lost.ts'
 
 /** The rate causes about 140 requests and 80 delivery attempts a second. */
 export const SCENARIOS_PER_S = 25
@@ -49,12 +50,12 @@ export type Load = {
   whileSwitching(since: number, work: () => Promise<void>, release?: () => Promise<void>): Promise<void>
 }
 
+/** What the load uses of the system. */
+type Driven = Pick<System, 'clients' | 'newTenant' | 'restorable' | 'redis'> &
+  Pick<System, 'provider' | 'webhooks_url' | 'email_secret'>
+
 /** Starts `scenarios_per_s` scenarios a second until it is stopped. */
-export function startLoad(
-  system: Pick<System, 'clients' | 'provider' | 'webhooks_url' | 'email_secret' | 'newTenant' | 'restorable'>,
-  seed: number,
-  scenarios_per_s: number,
-): Load {
+export function startLoad(system: Driven, seed: number, scenarios_per_s: number): Load {
   const { clients, provider, webhooks_url, email_secret } = system
   const processor = provider('stripe').control
   const refused_limit_ms = system.restorable === null ? TIMEOUT_MS : SWITCHES_TIMEOUT_MS
@@ -131,7 +132,8 @@ export function startLoad(
         await work()
         record.switches.push({ since, until: performance.now() })
         const random = seeded(seed, REPEATS_STREAM - record.switches.length)
-        repeating.push(repeatSent(record, { since, until: at }, random))
+        const emails_since = await recordedSince(system)
+        repeating.push(repeatSent(record, { since, until: at, emails_since }, random))
         await release()
       } finally {
         switching.now = false

@@ -8,16 +8,16 @@ import { isExpiredSendAt } from './scenarios/send.ts'
 const TIMEOUT_MS = 60_000
 /** The other clients do not know that something is lost. */
 const SHARE_OF_CLIENTS = 0.5
-/** An email cannot be looked for: the request for it is not repeated. */
-const NOT_REPEATED = /^\/v1\/messages\/email/
+const EMAIL = /^\/v1\/messages\/email/
 
 /**
  * Repeats what half of the interrupted scenarios had sent between these times, for each scenario in the order of the
- * answers.
+ * answers. `emails_since`: an email of before cannot be looked for, and is not on record as accepted, so clients must
+ * not repeat the request for it. Clocks: `performance.now()`.
  */
 export async function repeatSent(
   record: ClientRecord,
-  { since, until }: Switch,
+  { since, until, emails_since }: Switch & { emails_since: number },
   random: Random,
 ): Promise<void> {
   const lost = record.sent.filter(
@@ -25,7 +25,7 @@ export async function repeatSent(
       isInterrupted(record, scenario) &&
       accepted_at >= since &&
       accepted_at <= until &&
-      !NOT_REPEATED.test(path),
+      (accepted_at >= emails_since || !EMAIL.test(path)),
   )
   const scenarios = [...Map.groupBy(lost, ({ scenario }) => scenario).values()]
   const repeating = scenarios.filter(() => random.next() < SHARE_OF_CLIENTS)

@@ -5,23 +5,23 @@ import type { System } from '../system.ts'
 export type Losses = {
   /** The key and the resource of each request that an event names as lost. */
   named: { key: string; id: string | null }[]
-  /**
-   * Since when all accepted requests are on record, so that the lost ones are named. Infinity without Redis, which
-   * alone records them. Clock: `performance.now()`.
-   */
   recorded_since: number
 }
 
-export async function lossesOf({ sql, redis }: Pick<System, 'sql' | 'redis'>): Promise<Losses> {
-  const named = await sql<Losses['named']>`
+export async function lossesOf(system: Pick<System, 'sql' | 'redis'>): Promise<Losses> {
+  const named = await system.sql<Losses['named']>`
     select data ->> 'idempotency_key' as key, data ->> 'resource_id' as id from events where type = 'request.lost'`
-  return { named: [...named], recorded_since: redis === null ? Infinity : await recordedSince(redis.url) }
+  return { named: [...named], recorded_since: await recordedSince(system) }
 }
 
-/** A batch of requests is not recorded while Redis is down or late. */
-async function recordedSince(redis_url: string): Promise<number> {
+/**
+ * Since when all accepted requests are on record, so that the lost ones are named: a batch of requests is not recorded
+ * while Redis is down or late. Infinity without Redis, which alone records them. Clock: `performance.now()`.
+ */
+export async function recordedSince({ redis }: Pick<System, 'redis'>): Promise<number> {
+  if (redis === null) return Infinity
   const hooks = { log: () => {}, process_id: 'torture' }
-  const queue = openQueue({ redis_url, database_url: '', accepted_max: 1 }, hooks)
+  const queue = openQueue({ redis_url: redis.url, database_url: '', accepted_max: 1 }, hooks)
   try {
     const since = await queue.accepted?.completeSince()
     return since == null ? Infinity : Date.parse(since) - performance.timeOrigin
