@@ -202,6 +202,29 @@ describe('an SMS', () => {
     await awaitState(world, second, { status: 'delivered' })
   })
 
+  test('and others of the same text that are looked up at the same time are each found', async ({
+    world,
+  }) => {
+    const twilio = world.provider('twilio')
+    await twilio.control('POST', '/callbacks', { paused: true })
+    const to = freshNumber()
+    await twilio.fault({ match: { method: 'POST', contains: to.slice(1) }, times: 3, fault: 'drop_after' })
+    const lost = await Promise.all([1, 2, 3].map(async () => (await sendSms(world, to, ASYNC)).body.id))
+    for (const id of lost) await awaitState(world, id, { status: 'unknown', job: 'unknown' })
+    const lists = await twilio.fault({
+      match: { method: 'GET', path: 'Messages.json' },
+      times: 3,
+      fault: { hold: 'before' },
+    })
+    for (const id of lost) await makeDue(world, id)
+    await lists.hit(3)
+    await lists.remove()
+    for (const id of lost) await awaitState(world, id, { status: 'sent', job: 'succeeded' })
+    const found = await Promise.all(lost.map(async (id) => (await readMessageState(world, id)).reference))
+    expect(new Set(found)).toEqual(new Set((await smsTo(world, to)).map(({ sid }) => sid)))
+    await twilio.control('POST', '/callbacks', { paused: false })
+  })
+
   test('is not confused with an SMS that Twilio accepted although Twilio answered 500', async ({ world }) => {
     const twilio = world.provider('twilio')
     await twilio.control('POST', '/callbacks', { paused: true })

@@ -146,8 +146,8 @@ test('a message that was not sent exactly once, or that has the outcome of anoth
   ).toMatchObject([{ problem: 'an unknown message was sent' }])
 })
 
-test('two equal messages with ambiguous outcomes may have each other’s reference', () => {
-  const departures = [1, 2].map((nth) => ({
+test('equal messages with ambiguous outcomes may have each other’s references', () => {
+  const departures = [1, 2, 3].map((nth) => ({
     id: `${nth}`,
     reference: `SM${nth}`,
     at: LEFT_AT,
@@ -156,15 +156,16 @@ test('two equal messages with ambiguous outcomes may have each other’s referen
   const problemsWith = (changes: Partial<JudgedMessage>) =>
     judgeMessages(
       [
-        sentMessage({ id: '1', reference: 'SM2', ambiguous: true }),
+        sentMessage({ id: '1', reference: 'SM3', ambiguous: true }),
         sentMessage({ id: '2', reference: 'SM1', ambiguous: true, ...changes }),
+        sentMessage({ id: '3', reference: 'SM2', ambiguous: true }),
       ],
       departures,
     ).problems
   expect(problemsWith({})).toEqual([])
   expect(problemsWith({ ambiguous: false })).toHaveLength(2)
   expect(problemsWith({ address: '+14155550101' })).toHaveLength(2)
-  expect(problemsWith({ reference: 'SM2' })).toHaveLength(1)
+  expect(problemsWith({ reference: 'SM3' })).toHaveLength(1)
 })
 
 test('open work is listed, and an unknown job counts as open work only when it is due', async () => {

@@ -8,6 +8,7 @@ import { shiftWork } from '#test/restorable.ts'
 import { until } from '#test/process.ts'
 import { startProxy } from '#test/proxy.ts'
 import type { Load } from '../load.ts'
+import { STARTED, SUPERSEDED } from '../log-lines.ts'
 import type { Member } from '../member.ts'
 import { withPromptNotifications } from '../notifications.ts'
 import type { Random } from '../random.ts'
@@ -23,10 +24,6 @@ const RECEIVER_HELD_MS = 5000
 const CLOCK_BEHIND_MS = 3000
 /** How long some processes work with the previous primary. */
 const TWO_PRIMARIES_MS = 30_000
-
-/** The log lines of a process that has noticed that its database is no longer in use, and of one that has started. */
-const SUPERSEDED = 'another server of this database is in use'
-const STARTED = '/metrics and /readyz listen'
 
 /** Longer than the processor keeps idempotency keys. */
 const DAY_MS = 25 * 3_600_000

@@ -59,17 +59,15 @@ export function judgeMessages(
   const problems: Problem[] = []
   const counts: MessageCounts = { ambiguous: 0, reported: 0, found: 0, unknown: 0, failed_and_sent: 0 }
   const of = Map.groupBy(departures, ({ id }) => id)
+  const by_id = new Map(messages.map((message) => [message.id, message]))
   const by_reference = new Map(messages.map((message) => [message.reference, message]))
-  // Two ambiguous messages with the same text to the same number may have each other's reference.
-  const isExchanged = ({ id, address, reference, ambiguous }: JudgedMessage): boolean => {
-    const other = by_reference.get(of.get(id)![0]!.reference)
-    return (
-      other !== undefined &&
-      ambiguous &&
-      other.ambiguous &&
-      other.address === address &&
-      of.get(other.id)?.[0]?.reference === reference
-    )
+  const owners = new Map(departures.map(({ reference, id }) => [reference, by_id.get(id ?? '')]))
+  // Ambiguous messages with the same text to the same number may have each other's references.
+  const isExchanged = (message: JudgedMessage): boolean => {
+    const { address, reference, ambiguous } = message
+    const owner = owners.get(reference ?? '')
+    const is_alike = owner?.ambiguous === true && owner.address === address
+    return ambiguous && is_alike && by_reference.get(reference) === message
   }
   for (const message of messages) {
     const { id, status, open, ambiguous, reported, reference, channel } = message
@@ -147,8 +145,8 @@ export async function messagesOf(
       ) as reported, exists (
         select from job_attempts a where a.tenant_id = j.tenant_id and a.job_id = j.id
           and (a.outcome is null or a.outcome in ('ambiguous', 'unknown')))
-        -- After a switch, an SMS is looked for by its text before it is sent.
-        or exists (select from database_switches s where s.switched_at < m.created_at) as ambiguous
+        -- After a switch, an SMS is looked for by its text.
+        or exists (select from database_switches) as ambiguous
     from messages m
     left join jobs j on j.tenant_id = m.tenant_id and j.resource_id = m.id and j.queue = 'messages'`
   const { named, recorded_since } = await lossesOf(system)

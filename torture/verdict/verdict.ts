@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { findRemainingProblems, type Problem } from '#test/invariants.ts'
 import { hasOpenWork } from '#test/open-work.ts'
 import { checkHistories, type Checked } from '../history/check.ts'
+import { STARTED, SUPERSEDED } from '../log-lines.ts'
 import { missingNotifications } from '../notifications.ts'
 import { isFinal, isInterrupted, type Accepted, type ClientRecord, type Switch } from '../record.ts'
 import { checkObservations, type Observations } from '../observations.ts'
@@ -158,9 +159,12 @@ async function lateWrites({ sql, folder, workers }: System, switches: Switch[]):
     .map((each) => ({ problem: 'a lease ended early', ...each }))
   const stored_keys = new Set(lost.map(({ job_id, attempt }) => `${job_id} ${attempt}`))
   const late: Problem[] = []
-  for (const { name } of workers)
+  for (const { name } of workers) {
+    // What a worker still writes to a database that is no longer in use changes nothing.
+    let is_superseded = false
     for await (const line of readLines(join(folder, 'logs', `${name}.log`))) {
-      if (!line.endsWith('"an attempt ended"}')) continue
+      if (line.includes(SUPERSEDED) || line.includes(STARTED)) is_superseded = line.includes(SUPERSEDED)
+      if (is_superseded || !line.endsWith('"an attempt ended"}')) continue
       const { job_id, attempt, outcome, time } = z
         .object({ job_id: z.string(), attempt: z.number(), outcome: z.string(), time: z.string() })
         .parse(JSON.parse(line))
@@ -170,6 +174,7 @@ async function lateWrites({ sql, folder, workers }: System, switches: Switch[]):
       if (outcome !== 'fenced' && stored_keys.has(`${job_id} ${attempt}`))
         late.push({ problem: 'a late write changed something', job_id, attempt, outcome })
     }
+  }
   return [...early, ...late]
 }
 

@@ -36,8 +36,8 @@ const FIRST_LOOKUP_DELAY = '1 minute'
  * notification settles a message, the message's waiting job becomes due at once, and its next attempt ends it.
  *
  * An update may have the provider reference of another message. If the provider reported this reference, the reference
- * is ignored, and the rest of the update is applied. If the reference comes from a search, nothing is written, and the
- * database's error about the duplicate reference is thrown.
+ * is ignored, and the rest of the update is applied. If the reference comes from a search, nothing is written, and an
+ * error is thrown: another search may find another message.
  *
  * Returns the ids of the jobs that passed the fence; for other jobs nothing is written.
  */
@@ -46,7 +46,8 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
     return await settleUpdates(sql, settlements)
   } catch (error) {
     const [{ update, ...settlement }] = settlements as [MessageSettlement]
-    if (settlements.length > 1 || update.found || !isDuplicateReference(error)) throw error
+    if (settlements.length > 1 || !isDuplicateReference(error)) throw error
+    if (update.found) throw new Error('the SMS that was found is that of another message', { cause: error })
     const without_reference = {
       ...settlement,
       provider_reference: null,

@@ -133,7 +133,8 @@ async function lookUp(context: WorkerContext, job: MessageJob, message: MessageT
 
 /**
  * Finds the message in the provider's list since `from_s`: the same text to the same number, and not already assigned
- * to another message. Null if every candidate may belong to another message that is not identified yet.
+ * to another message. Null if every candidate may belong to another message that is not identified yet. Equal messages
+ * that are searched for at the same time find different ones.
  */
 async function search(
   context: WorkerContext,
@@ -155,7 +156,10 @@ async function search(
     const unidentified = others.filter(
       (other) => other.reference === null && mayHaveText(context, other, body),
     )
-    return { kind: 'done', value: candidates.length > unidentified.length ? candidates[0]! : null } as const
+    if (candidates.length <= unidentified.length) return { kind: 'done', value: null } as const
+    const { message_id } = idsOf(job)
+    const rank = unidentified.filter((other) => other.message_id < message_id).length
+    return { kind: 'done', value: candidates[rank]! } as const
   } catch (error) {
     return outcomeOfSealError(error)
   }
