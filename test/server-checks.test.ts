@@ -1,14 +1,17 @@
 // Tests the checks of the server of the database without processes: what shows that the database went back in time, and
 // who may record a switch.
 import { randomBytes } from 'node:crypto'
+import { mkdir } from 'node:fs/promises'
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
 import type { Witness } from '#core/witness.ts'
 import { findReadSwitch } from '#domain/reconciliation/unread-switches.ts'
+import { createServerChecks } from '#domain/switches/checks.ts'
 import { findWitnessName, keepFacts } from '#domain/switches/kept-facts.ts'
 import { checkServer, type CheckedServer, type Reading, type ServerFacts } from '#domain/switches/server.ts'
 import { watchDatabase } from '#domain/switches/watch.ts'
@@ -166,8 +169,10 @@ const entryAt = async (witness: Witness, encryption_keys = ENCRYPTION_KEY) => ({
   encryption_keys,
 })
 
+const watchEnv = () => ({ DATABASE_URL: url, REDIS_URL: 'redis://127.0.0.1:1', ENCRYPTION_KEY })
+
 const startWatch = async (queue: Witness, log = createLog('silent', 'test')) => {
-  const config = loadConfig({ DATABASE_URL: url, REDIS_URL: 'redis://127.0.0.1:1', ENCRYPTION_KEY })
+  const config = loadConfig(watchEnv())
   const watch = await watchDatabase(config, { sql, log, queue })
   onTestFinished(() => watch.close())
   return watch
@@ -188,6 +193,38 @@ test('a process without facts of its own works only after a silent witness has a
   const watch = await watching
   await eventually(async () => expect(watch.isCurrent()).toBe(true))
   expect(await lastSwitch()).toMatchObject({ sign: 'witness', kind: 'restore' })
+})
+
+test('each process reports which witness it cannot use, also one that only reads', async () => {
+  const { path, remove } = await createTemporaryFolder()
+  onTestFinished(remove)
+  const place = `${path}/witness`
+  const witness = createWitness()
+  const config = loadConfig({ ...watchEnv(), WITNESS_URL: `file://${place}` })
+  const checks = createServerChecks(config, { sql, log: createLog('silent', 'test'), queue: witness })
+  const check = async () => {
+    await checks.exchange((await checks.check(new AbortController().signal))!)
+    const { values } = await metrics.witnessUsable.get()
+    return Object.fromEntries(values.map(({ labels, value }) => [labels.witness, value]))
+  }
+  // Other processes raise the heartbeat, and write to the place.
+  await sql.unsafe(
+    'create or replace function raise_heartbeat() returns boolean language sql volatile as $$ select false $$',
+  )
+  expect(await check()).toEqual({ Redis: 1, WITNESS_URL: 1 })
+  expect(checks.witnessProblems()).toEqual([])
+  await mkdir(place)
+  witness.is_silent = true
+  const clock = vi.spyOn(performance, 'now')
+  onTestFinished(() => clock.mockRestore())
+  const now = performance.now()
+  for (let seconds = 4; seconds < 32; seconds += 4) {
+    clock.mockReturnValue(now + seconds * 1000)
+    expect(await check()).toEqual({ Redis: 0, WITNESS_URL: 1 })
+  }
+  clock.mockReturnValue(now + 32_000)
+  expect(await check()).toEqual({ Redis: 0, WITNESS_URL: 0 })
+  expect(checks.witnessProblems()).toEqual(['Redis: silent', 'WITNESS_URL: it is not a regular file'])
 })
 
 test('the server is checked while a witness hangs, and a check does not count for long', async () => {

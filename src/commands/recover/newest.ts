@@ -3,6 +3,7 @@ import { usesRedis, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { quantity } from '#core/describe.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
+import type { NamedWitness } from '#domain/switches/kept-facts.ts'
 import {
   findNewestRows,
   isBehind,
@@ -58,7 +59,7 @@ export async function readNewest(sql: Sql, config: Config): Promise<Newest> {
 /** Asks Redis and the place at WITNESS_URL, which are not changed. */
 export async function askWitnesses(sql: Sql, config: Config): Promise<ReadWitnesses> {
   const { WITNESS_URL, ENCRYPTION_KEY } = config
-  const places =
+  const places: NamedWitness[] =
     WITNESS_URL === undefined
       ? []
       : [{ called: 'WITNESS_URL', witness: openWitnessPlace(WITNESS_URL, { warn() {}, error() {} }) }]

@@ -35,6 +35,12 @@ export const databaseMetrics = {
     labelNames: ['hold'],
     registers,
   }),
+  witnessUsable: new Gauge({
+    name: 'sluice_witness_usable',
+    help: '1 if this process could use a witness of the database, Redis or WITNESS_URL, when it last asked it; 0 if the witness did not answer, refused a write, or had a text without a valid signature. Absent for the webhooks host, which asks none, and without the variable',
+    labelNames: ['witness'],
+    registers,
+  }),
   moved: new Counter({
     name: 'sluice_history_moved_total',
     help: 'Finished jobs, and notifications without a job, that were moved into the history',

@@ -5,6 +5,7 @@ import type { Log } from '#core/log.ts'
 import { throttle } from '#core/seldom.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
 import type { Witness } from '#core/witness.ts'
+import type { NamedWitness } from './kept-facts.ts'
 import { createMemory } from './memory.ts'
 import { checkServer, type CheckedServer } from './server.ts'
 
@@ -13,26 +14,35 @@ export type ServerChecks = {
   check(signal: AbortSignal): Promise<CheckedServer | undefined>
   /** Remembers what was checked, stores it at the witnesses, and asks them. */
   exchange(checked: CheckedServer): Promise<void>
+  /** Which witness could not be used when this process last asked it, and why. */
+  witnessProblems(): string[]
 }
 
 /** How long a process waits for silent witnesses after a start of the server. */
 const WITNESS_TIMEOUT_MS = 30_000
 /** After this time, a check is repeated that found the server behind a witness although it had not started. */
 const CONFIRM_AFTER_MS = 1_000
+/** A process that does not write to the place reads it after this time, to know whether it can be used. */
+const READ_PLACE_AFTER_MS = 30_000
 
 /**
  * The witnesses are Redis (`queue`) and the place at WITNESS_URL. The place is written at most once a second by all
- * processes together, and is only read by each process at its start, and without Redis. `queue` null: the process asks
- * no witness, because it does not have the key that signs what they remember.
+ * processes together, and is only read by each process at its start, every 30 s, and without Redis. `queue` null: the
+ * process asks no witness, because it does not have the key that signs what they remember.
  */
 export function createServerChecks(
   config: Config,
   { sql, log, queue }: { sql: Sql; log: Log; queue: Witness | null },
 ): ServerChecks {
   const { SYNCHRONOUS_STANDBY: is_synchronous, WITNESS_URL } = config
-  const place = queue === null || WITNESS_URL === undefined ? null : openWitnessPlace(WITNESS_URL, log)
+  const redis: NamedWitness | null =
+    queue === null || !usesRedis(config) ? null : { called: 'Redis', witness: queue }
+  const place: NamedWitness | null =
+    queue === null || WITNESS_URL === undefined
+      ? null
+      : { called: 'WITNESS_URL', witness: openWitnessPlace(WITNESS_URL, log) }
   const memory = createMemory(sql, log, {
-    witnesses: [queue, place].filter((witness) => witness !== null),
+    witnesses: [redis, place].filter((witness) => witness !== null),
     encryptionKeys: () => requireVariable(config, 'ENCRYPTION_KEY'),
   })
   const warnOfWait = throttle(
@@ -54,13 +64,17 @@ export function createServerChecks(
   /** The start of the server for which silent witnesses are waited for. */
   let waiting: { started_at: string; until: number } | undefined
   let unconfirmed_since: number | undefined
+  let place_asked_at = -Infinity
 
   async function exchange(checked?: CheckedServer): Promise<void> {
     const is_in_use = checked !== undefined && checked.state !== 'superseded'
     if (is_in_use) memory.remember(checked)
-    const asks_place = !is_in_use || checked.raised_heartbeat || !usesRedis(config)
+    const now = performance.now()
+    const asks_place =
+      !is_in_use || checked.raised_heartbeat || redis === null || now > place_asked_at + READ_PLACE_AFTER_MS
+    if (asks_place) place_asked_at = now
     await Promise.all([
-      queue !== null && memory.exchange(queue, is_in_use ? checked : null),
+      redis !== null && memory.exchange(redis, is_in_use ? checked : null),
       place !== null &&
         asks_place &&
         memory.exchange(place, is_in_use && checked.raised_heartbeat ? checked : null),
@@ -87,6 +101,7 @@ export function createServerChecks(
 
   return {
     exchange,
+    witnessProblems: () => memory.problems(),
     async check(signal) {
       if (unconfirmed_since !== undefined && performance.now() < unconfirmed_since + CONFIRM_AFTER_MS)
         return undefined

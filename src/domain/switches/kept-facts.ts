@@ -10,6 +10,12 @@ import type { ServerFacts } from './server.ts'
 /** How long a witness may take to answer: checks of the server wait for it. */
 const ANSWER_TIMEOUT_MS = 2_000
 
+/** A witness, and how texts for operators and metrics name it. */
+export type NamedWitness = { called: 'Redis' | 'WITNESS_URL'; witness: Witness }
+
+/** Why a witness whose text has no valid signature cannot be used. */
+export const NO_SIGNATURE = 'its text has no valid signature'
+
 /** The name under which witnesses keep the facts about the server of the database. */
 export async function findWitnessName(sql: Sql): Promise<string> {
   const [installation] = await sql<{ id: string }[]>`select id from installation`
@@ -50,4 +56,9 @@ export async function keepFacts(
   const kept_facts = decodeFacts(text)
   if (kept_facts === null) throw new Error('the facts that it keeps are those of another version of Sluice')
   return { facts: kept_facts }
+}
+
+/** Why `keepFacts` has rejected. */
+export function witnessProblem(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

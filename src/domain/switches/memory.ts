@@ -1,10 +1,10 @@
 // What this process and its witnesses remember about the server of the database.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
 import { throttle } from '#core/seldom.ts'
-import type { Witness } from '#core/witness.ts'
 import { isFromPreviousVersion, newerFacts, withLatestClock } from './facts.ts'
-import { findWitnessName, keepFacts } from './kept-facts.ts'
+import { findWitnessName, keepFacts, NO_SIGNATURE, witnessProblem, type NamedWitness } from './kept-facts.ts'
 import type { ServerFacts } from './server.ts'
 
 export type Memory = {
@@ -16,8 +16,10 @@ export type Memory = {
   isRecent(): boolean
   /** Whether that is so, or each witness answered when it was last asked. */
   haveAnswered(): boolean
+  /** Which witness could not be used when it was last asked, and why. */
+  problems(): string[]
   /** Stores facts at the witness (null: stores nothing) and asks it. Rejects only if the database fails. */
-  exchange(witness: Witness, facts: ServerFacts | null): Promise<void>
+  exchange(witness: NamedWitness, facts: ServerFacts | null): Promise<void>
   /** Asks all witnesses; what they answered before no longer counts, except if one is silent now. */
   askAgain(): Promise<void>
 }
@@ -31,15 +33,16 @@ const LOGGED_LENGTH = 1_000
 export function createMemory(
   sql: Sql,
   log: Log,
-  { witnesses, encryptionKeys }: { witnesses: readonly Witness[]; encryptionKeys: () => string },
+  { witnesses, encryptionKeys }: { witnesses: readonly NamedWitness[]; encryptionKeys: () => string },
 ): Memory {
   let name: string | undefined
   let own: ServerFacts | null = null
   let checked_at = -Infinity
   /** The newest facts that each witness has answered with. */
-  const answers = new Map<Witness, ServerFacts | null>()
-  const silent = new Set<Witness>(witnesses)
-  const invalid = new Map<Witness, string>()
+  const answers = new Map<NamedWitness, ServerFacts | null>()
+  /** Why each silent witness cannot be used. */
+  const silent = new Map<NamedWitness, string>(witnesses.map((each) => [each, 'it has not answered yet']))
+  const invalid = new Map<NamedWitness, string>()
   const warn = throttle(
     (suppressed, text: string) =>
       log.error(
@@ -52,19 +55,26 @@ export function createMemory(
   const newest = () => [...answers.values()].reduce(newerFacts, own)
   const isRecent = () => performance.now() - checked_at < RECENT_MS
 
-  async function ask(witness: Witness, facts: ServerFacts | null): Promise<ServerFacts | null | undefined> {
+  async function ask(
+    asked: NamedWitness,
+    facts: ServerFacts | null,
+  ): Promise<ServerFacts | null | undefined> {
     name ??= await findWitnessName(sql)
-    const entry = { witness, name, encryption_keys: encryptionKeys() }
-    const kept = await keepFacts(entry, facts, invalid.get(witness)).catch(() => undefined)
-    if (kept?.invalid === undefined) invalid.delete(witness)
+    const entry = { witness: asked.witness, name, encryption_keys: encryptionKeys() }
+    let problem: string | undefined
+    const kept = await keepFacts(entry, facts, invalid.get(asked)).catch((error: unknown) => {
+      problem = witnessProblem(error)
+    })
+    if (kept?.invalid === undefined) invalid.delete(asked)
     else {
-      invalid.set(witness, kept.invalid)
+      problem = NO_SIGNATURE
+      invalid.set(asked, kept.invalid)
       if (!isFromPreviousVersion(kept.invalid)) warn(kept.invalid)
     }
-    const is_silent = kept === undefined || kept.invalid !== undefined
-    if (is_silent) silent.add(witness)
-    else silent.delete(witness)
-    return is_silent ? undefined : kept.facts
+    metrics.witnessUsable.set({ witness: asked.called }, problem === undefined ? 1 : 0)
+    if (problem === undefined) silent.delete(asked)
+    else silent.set(asked, problem)
+    return problem === undefined ? kept?.facts : undefined
   }
 
   return {
@@ -75,6 +85,7 @@ export function createMemory(
     },
     isRecent,
     haveAnswered: () => isRecent() || silent.size === 0,
+    problems: () => Array.from(silent, ([{ called }, problem]) => `${called}: ${problem}`),
     async exchange(witness, facts) {
       const answer = await ask(witness, facts && withLatestClock(facts, newest()))
       if (answer != null) answers.set(witness, newerFacts(answers.get(witness) ?? null, answer))

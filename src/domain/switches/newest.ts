@@ -1,8 +1,7 @@
 // The newest rows of a database, and how far they are behind what a witness remembers: what a restore would lose.
 import type { Sql } from '#core/db.ts'
-import type { Witness } from '#core/witness.ts'
 import { newerFacts } from './facts.ts'
-import { findWitnessName, keepFacts } from './kept-facts.ts'
+import { findWitnessName, keepFacts, NO_SIGNATURE, witnessProblem, type NamedWitness } from './kept-facts.ts'
 import type { ServerFacts } from './server.ts'
 
 export type NewestRows = {
@@ -30,9 +29,6 @@ export async function findNewestRows(sql: Sql): Promise<NewestRows> {
   return { event, payment, audit }
 }
 
-/** A witness, and how texts for operators name it. */
-type NamedWitness = { called: string; witness: Witness }
-
 /**
  * The newest facts that a witness remembers; null if there are none. `problems`: which witness cannot be used, and why.
  */
@@ -52,11 +48,8 @@ export async function readWitnesses(
   const problems: string[] = []
   for (const [nth, answer] of answers.entries()) {
     const { called } = witnesses[nth]!
-    if (answer.status === 'rejected')
-      problems.push(
-        `${called}: ${answer.reason instanceof Error ? answer.reason.message : String(answer.reason)}`,
-      )
-    else if (answer.value.invalid !== undefined) problems.push(`${called}: its text has no valid signature`)
+    if (answer.status === 'rejected') problems.push(`${called}: ${witnessProblem(answer.reason)}`)
+    else if (answer.value.invalid !== undefined) problems.push(`${called}: ${NO_SIGNATURE}`)
     else newest = newerFacts(newest, answer.value.facts)
   }
   return { newest, problems }
