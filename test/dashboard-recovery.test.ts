@@ -19,7 +19,8 @@ import { goBackInTime } from '#test/switches.ts'
 import { describeIn, testIn, type World } from '#test/world.ts'
 
 const PARTS = ['api', 'webhooks', 'worker', 'dashboard'] as const
-const test = testIn({ parts: [...PARTS] })
+// No regular file: the place cannot be used.
+const test = testIn({ parts: [...PARTS], env: { WITNESS_URL: 'file:///dev/null' } })
 
 const lastEntry = async ({ sql }: World) => {
   const [head] = await sql<{ seq: number }[]>`select seq from audit_head`
@@ -46,7 +47,10 @@ test('operators read a switch with what it has lost, and acknowledging it change
     is_on_lineage: true,
     unreleased: [1],
     unacknowledged: [noticed],
-    protections_off: [expect.stringContaining('WITNESS_URL'), expect.stringContaining('SYNCHRONOUS_STANDBY')],
+    protections_off: [
+      'a witness cannot be used: WITNESS_URL: it is not a regular file',
+      expect.stringContaining('SYNCHRONOUS_STANDBY'),
+    ],
   })
   expect([state.lost_since, state.lost_until]).toEqual([
     state.unacknowledged[0].newest_at,

@@ -14,6 +14,7 @@ export const CURRENT_DATABASE: DatabaseWatch = {
   isHeld: () => false,
   lostSince: () => null,
   hasSwitched: () => false,
+  witnessProblems: () => [],
   close: async () => {},
 }
 

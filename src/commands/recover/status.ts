@@ -34,10 +34,8 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   const witness = await compareWithWitness(sql, config)
   const recorded = await describeRecorded(config)
   // The key is that of this command: the processes have their own.
-  const unusable = witness.problems.flatMap((problem) =>
-    problem === NO_KEY ? [] : [`a witness cannot be used: ${problem}`],
-  )
-  const protections_off = [...unusable, ...protectionsOff(config)]
+  const witness_problems = witness.problems.filter((problem) => problem !== NO_KEY)
+  const protections_off = protectionsOff(config, witness_problems)
   if (values.json)
     return print(
       JSON.stringify(

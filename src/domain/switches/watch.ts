@@ -25,6 +25,8 @@ export type DatabaseWatch = {
   lostSince(): number | null
   /** Whether the database was ever switched. */
   hasSwitched(): boolean
+  /** Which witness could not be used when this process last asked it, and why. */
+  witnessProblems(): string[]
   close(): Promise<void>
 }
 
@@ -131,6 +133,7 @@ export async function watchDatabase(
     },
     isHeld: () => currentState() !== 'current' || server?.hold !== null,
     lostSince: () => (server?.lost_since == null ? null : Date.parse(server.lost_since) / 1000),
+    witnessProblems: () => checks.witnessProblems(),
     hasSwitched: () => server !== undefined && server.switch > 0,
     async close() {
       abort.abort()

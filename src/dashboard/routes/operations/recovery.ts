@@ -55,13 +55,13 @@ const lostRequestsSchema = z.object({
 })
 const releasedSchema = z.object({ released: z.array(z.int()), waived: z.array(z.int()) })
 
-export function recoveryRoutes(root: FastifyInstance, { config, sql }: DashboardContext): void {
+export function recoveryRoutes(root: FastifyInstance, { config, database, sql }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get('/api/ops/recovery', { schema: { response: { 200: recoverySchema } } }, async (request) => ({
     ...(await findSwitchState(request.sql)),
     unacknowledged: await findSwitches(request.sql, { unacknowledged: true, limit: MAX_UNACKNOWLEDGED }),
-    protections_off: protectionsOff(config),
+    protections_off: protectionsOff(config, database.witnessProblems()),
   }))
 
   app.get(

@@ -153,7 +153,10 @@ function Protections({ off }: { off: string[] }) {
     <section className="section">
       <h2>Protections that are off</h2>
       {off.length === 0 ? (
-        <p className="dim">None: each switch is noticed, and a failover loses nothing.</p>
+        <p className="dim">
+          None for the dashboard: it can use its witnesses, and a failover loses nothing. The alert
+          WitnessUnusable covers the other processes.
+        </p>
       ) : (
         <ul className="repeat-list" aria-label="Protections that are off">
           {off.map((text) => (
