@@ -167,6 +167,13 @@ test('the kustomizations list every manifest', async () => {
   }
 })
 
+test('the component for the witness is for all processes of Kubernetes that read WITNESS_URL', async () => {
+  const { patches } = await readKustomization('deploy/kubernetes/components/witness/kustomization.yaml')
+  const names = RegExp(`^${patches[0]!.target.name}$`)
+  const readers = PROCESSES.filter((name) => name !== 'migrate' && isReadBy('WITNESS_URL', name))
+  expect(PROCESSES.filter((name) => names.test(`sluice-${name}`))).toEqual(readers)
+})
+
 test('one kustomization sets the image: another could only set it under the name that this one gives it', async () => {
   const files = await Array.fromAsync(glob('deploy/kubernetes/**/kustomization.yaml'))
   const images = await Promise.all(files.map(async (file) => (await readKustomization(file)).images))

@@ -17,7 +17,11 @@ for secret in database_url_{owner,api,webhooks,worker,dashboard} redis_url encry
   echo "not-a-secret" > "$folder/overlays/minimal/secrets/$secret"
 done
 sed -i 's/newTag: .* }/newTag: of-the-check }/' "$folder/overlays/minimal/kustomization.yaml"
-for overlay in minimal production; do
+mkdir "$folder/components/witness/secrets"
+echo "not-a-secret" > "$folder/components/witness/secrets/witness_url"
+cp -r "$folder/overlays/minimal" "$folder/overlays/witness"
+sed -i 's/^# components:/components:/' "$folder/overlays/witness/kustomization.yaml"
+for overlay in minimal production witness; do
   echo -n "$overlay: "
   "${render[@]}" "$folder/overlays/$overlay" > "$folder/rendered.yaml"
   node deploy/check/manifests.ts < "$folder/rendered.yaml"
@@ -27,3 +31,8 @@ for overlay in minimal production; do
     exit 1
   fi
 done
+witnesses=$(grep -c 'secretName: sluice-witness-[0-9a-z]' "$folder/rendered.yaml" || true)
+if ((witnesses != 3)); then
+  echo "witness: $witnesses of 3 workloads read the secret of components/witness" >&2
+  exit 1
+fi

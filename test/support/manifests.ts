@@ -32,7 +32,9 @@ export const COMPOSE = composeFile.parse(COMPOSE_YAML)
 
 const kustomization = z.object({
   resources: z.array(z.string()).default([]),
-  patches: z.array(z.object({ path: z.string() })).default([]),
+  patches: z
+    .array(z.object({ path: z.string(), target: z.object({ name: z.string().optional() }) }))
+    .default([]),
   images: z.array(z.object({ name: z.string() })).default([]),
   configMapGenerator: z.array(z.object({ literals: z.array(z.string()).default([]) })).default([]),
   secretGenerator: z.array(z.object({ name: z.string(), files: z.array(z.string()) })).default([]),
@@ -45,7 +47,7 @@ export async function readKustomization(path: string): Promise<z.output<typeof k
 /** The manifests of Kubernetes by file, without patches and kustomizations. */
 export const MANIFESTS = new Map<string, Manifest[]>()
 for await (const file of glob('deploy/kubernetes/**/*.yaml'))
-  if (!/(kustomization|base\/pod|base\/deployment)\.yaml$/.test(file))
+  if (!/(kustomization|\/pod|\/deployment)\.yaml$/.test(file))
     MANIFESTS.set(file, parseManifests(await readRepositoryFile(file)))
 
 function manifestsOf(kind: string): Manifest[] {
