@@ -201,23 +201,30 @@ begin
   return true;
 end $$;
 
--- `xid` is for processes of the previous version.
-create or replace function server_facts() returns jsonb language sql volatile as $$
-  select jsonb_build_object('system_identifier', system_identifier::text, 'timeline', current_timeline(),
-    'lsn', lpad(split_part(lsn, '/', 1), 8, '0') || lpad(split_part(lsn, '/', 2), 8, '0'),
-    'xid', pg_snapshot_xmin(pg_current_snapshot())::text, 'clock', clock_timestamp(),
+-- The facts that the database itself has: they can also be read during recovery.
+create function database_facts() returns jsonb language sql stable as $$
+  select jsonb_build_object(
     'heartbeat', (select jsonb_build_object('number', number, 'at', at) from database_heartbeat),
     'audit', (select jsonb_build_object('seq', seq, 'hash', encode(hash, 'hex')) from audit_head))
+$$;
+
+-- `xid` is for processes of the previous version.
+create or replace function server_facts() returns jsonb language sql volatile as $$
+  select database_facts() || jsonb_build_object('system_identifier', system_identifier::text,
+    'timeline', current_timeline(),
+    'lsn', lpad(split_part(lsn, '/', 1), 8, '0') || lpad(split_part(lsn, '/', 2), 8, '0'),
+    'xid', pg_snapshot_xmin(pg_current_snapshot())::text, 'clock', clock_timestamp())
   from pg_control_system(), (select pg_current_wal_flush_lsn()::text as lsn) position
 $$;
 
 -- Whether a witness remembers something that the server has lost. Positions can be compared on the same timeline of the
--- same system only.
+-- same system only. The command `recover` asks it too.
 create function is_behind(server jsonb, witness jsonb) returns boolean language sql stable as $$
   select coalesce((server -> 'heartbeat' ->> 'number')::bigint < (witness -> 'heartbeat' ->> 'number')::bigint, false)
     or coalesce((server -> 'audit' ->> 'seq')::bigint < (witness -> 'audit' ->> 'seq')::bigint, false)
-    or (server ->> 'system_identifier' = witness ->> 'system_identifier'
-      and server ->> 'timeline' = witness ->> 'timeline' and (server ->> 'lsn') collate "C" < (witness ->> 'lsn') collate "C")
+    or coalesce(server ->> 'system_identifier' = witness ->> 'system_identifier'
+      and server ->> 'timeline' = witness ->> 'timeline'
+      and (server ->> 'lsn') collate "C" < (witness ->> 'lsn') collate "C", false)
 $$;
 
 -- Whether the server makes each commit wait for a synchronous standby. What a session has set for itself, also when it

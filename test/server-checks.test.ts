@@ -10,9 +10,10 @@ import { metrics } from '#core/metrics.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
 import type { Witness } from '#core/witness.ts'
-import { findReadSwitch } from '#domain/reconciliation/unread-switches.ts'
+import { findReadSwitch, recordListed } from '#domain/reconciliation/unread-switches.ts'
 import { createServerChecks } from '#domain/switches/checks.ts'
 import { findWitnessName, keepFacts } from '#domain/switches/kept-facts.ts'
+import { isBehind } from '#domain/switches/newest.ts'
 import { checkServer, type CheckedServer, type Reading, type ServerFacts } from '#domain/switches/server.ts'
 import { watchDatabase } from '#domain/switches/watch.ts'
 import { recoverCommand } from '#commands/recover.ts'
@@ -121,6 +122,19 @@ test('without a start of the server, only a repeated check records that it is be
   expect(await lastSwitch()).toBeUndefined()
   expect(await check({}, { is_repeated: true })).toMatchObject({ state: 'current', recorded: false })
   expect(await check(ahead, { is_repeated: true })).toMatchObject({ state: 'current', recorded: true })
+})
+
+test('the command compares the database with a witness by the rule of the processes', async () => {
+  await sql`update lineage set last_switch = 1`
+  const later = { ...(await facts()), lsn: 'FFFFFFFFFFFFFFFF' }
+  const behind = [later, { ...later, timeline: 9 }, { ...later, switch: 0 }].map(
+    async (witness) => await isBehind(sql, witness),
+  )
+  expect(await Promise.all(behind)).toEqual([true, false, false])
+  // During recovery, a server has no position.
+  const [row] = await sql<{ is_behind: boolean }[]>`
+    select is_behind(database_facts(), ${sql.json(later)}) as is_behind`
+  expect(row).toEqual({ is_behind: false })
 })
 
 test('a clock that is ahead discards no facts of a witness, and decides nothing about a failover', async () => {
@@ -474,7 +488,10 @@ test('a switch waits for what was stored until the lists had been read, and not 
     insert into notifications (id, provider, event_id, kind, payload, received_at)
     select gen_random_uuid(), 'stripe', name, 'any', '{}', now() - ago::interval
     from (values ('before', '2 minutes'), ('later', '30 seconds')) stored(name, ago)`
-  const findRead = async () => await findReadSwitch(sql, 'stripe', readers)
+  const findRead = async () => {
+    await recordListed(sql, readers)
+    return await findReadSwitch(sql, 'stripe')
+  }
   expect(await findRead()).toBe(0)
   await sql`update recurring_work set ended_at = now()`
   await sql`update notifications set state = 'applied', applied_at = now() where event_id = 'before'`

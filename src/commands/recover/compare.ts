@@ -20,14 +20,13 @@ import {
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { findSwitchState } from '#domain/switches/find.ts'
+import { comparedSince } from '#domain/switches/losses.ts'
 import { timeOf } from '../arguments.ts'
 import { requireYes } from '../ask.ts'
 import { print, printError, terminalText } from '../print.ts'
 import type { Recover } from './options.ts'
 import { findOtherDatabase, openReadOnly, otherDatabaseError, type OtherDatabase } from './other-database.ts'
 
-/** What is older than this before the last change is not compared, unless `--since` asks for it. */
-const MARGIN_MS = 3_600_000
 const STATEMENT_TIMEOUT_MS = 600_000
 const PROGRESS_INTERVAL_MS = 5_000
 /** So many rows of a kind are printed; `--json` prints all. */
@@ -79,7 +78,7 @@ const NO_SWITCH =
 function sinceOf(since: string | undefined, last: SwitchToCompare | undefined): string {
   if (since !== undefined) return new Date(timeOf(since, '--since')).toISOString()
   if (last === undefined) throw new ConfigError(`${NO_SWITCH} Or name a time with --since.`)
-  return new Date(Date.parse(last.newest_at) - MARGIN_MS).toISOString()
+  return comparedSince(last.newest_at)
 }
 
 /** Throws ConfigError unless the database in use was checked, and the other one is another copy of it. */

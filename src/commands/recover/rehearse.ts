@@ -8,6 +8,7 @@ import { parseDatabaseUrl } from '#core/postgres/address.ts'
 import { errorText } from '#core/startup.ts'
 import { auditEverything, type AuditReport } from '#domain/audit/audit.ts'
 import { findNewestChange } from '#domain/switches/find.ts'
+import { comparedSince } from '#domain/switches/losses.ts'
 import { requireYes } from '../ask.ts'
 import { printReport } from '../audit.ts'
 import { completeConfig, databaseUrl } from '../database.ts'
@@ -21,8 +22,6 @@ import { compareProviderLists, printListsComparison, type ListsComparison } from
 const STATEMENT_TIMEOUT_MS = 3_600_000
 /** Work that is due for longer counts as stuck. In a restored database, nothing was done since its newest change. */
 const STUCK_AFTER_S = 600
-/** The lists of the providers are read since this time before the newest change, as after a switch. */
-const LIST_MARGIN_MS = 3_600_000
 /** The SQLSTATEs of a setting that the user may not change, and of one that does not exist. */
 const [INSUFFICIENT_PRIVILEGE, UNDEFINED_OBJECT] = ['42501', '42704']
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -110,7 +109,7 @@ async function check(sql: Sql, { values, config, signal, step }: Rehearsal) {
   const newest_at = await findNewestChange(sql)
   const report = await step('audit', () => auditRestored(sql, newest_at))
   if (!values.json) printReport(report, newest.audit)
-  const from = new Date(Date.parse(newest_at) - LIST_MARGIN_MS).toISOString()
+  const from = comparedSince(newest_at)
   const providers = await step('providers', () => compareProviderLists(sql, config, from))
   if (!values.json) printListsComparison(providers)
   return { newest, report, providers }

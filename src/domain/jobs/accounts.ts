@@ -15,7 +15,7 @@ export async function storeAccount(
     on conflict do nothing`
 }
 
-/** Stands for all credentials of the installation: see `record_switch` in 0019_switches.sql. */
+/** Stands for all credentials of the installation: see `record_switch` in 0022_server_checks.sql. */
 export const ANY_CREDENTIALS = '*'
 
 /** Whether these credentials and all others of the provider that were ever used are of one account. */

@@ -1,11 +1,12 @@
 // After a switch of the database, everything that the providers list since then is read again.
 import type { Sql } from '#core/db.ts'
+import { readingSince } from '../switches/losses.ts'
 
 /** The switches after which the lists of the providers have not been read completely. */
 export type UnreadSwitches = {
   /** The number of the last one. */
   number: number
-  /** Unix seconds: the begin of what is read, an hour before the newest change that a switch did not lose. */
+  /** See `readingSince`. */
   from_s: number
   /** Unix seconds: when the last one was recorded. What is younger than this is not lost. */
   switched_s: number
@@ -25,12 +26,11 @@ const RETRY_S = 5
  */
 export async function findUnreadSwitches(sql: Sql, after_s: number): Promise<UnreadSwitches | undefined> {
   const [unread] = await sql<UnreadSwitches[]>`
-    select max(number) as number,
-      floor(extract(epoch from min(newest_at) - interval '1 hour'))::bigint as from_s,
-      ceil(extract(epoch from max(switched_at)))::bigint as switched_s
-    from database_switches
-    where lists_read_at is null and recorded_at is not null
-      and switched_at < now() - ${Math.min(after_s, MAX_CALL_S)} * interval '1 second'
+    select max(s.number) as number, ${readingSince(sql)} as from_s,
+      ceil(extract(epoch from max(s.switched_at)))::bigint as switched_s
+    from database_switches s
+    where s.lists_read_at is null and s.recorded_at is not null
+      and s.switched_at < now() - ${Math.min(after_s, MAX_CALL_S)} * interval '1 second'
     having count(*) > 0`
   return unread
 }
@@ -44,17 +44,24 @@ export async function runReaderNow(sql: Sql, reader: string, { number }: UnreadS
 }
 
 /**
- * The number of the last switch for which everything listed has been taken up: the recurring work `readers` has read
- * the lists of the provider (`read_for` in its position), and no notification that was stored until then is still to be
- * applied. Later notifications are not waited for: there may always be some. 0 without any.
+ * Records for which switches all of the recurring work `readers` has read the lists of the provider (`read_for` in its
+ * position), and when.
  */
-export async function findReadSwitch(sql: Sql, provider: string, readers: string[]): Promise<number> {
+export async function recordListed(sql: Sql, readers: string[]): Promise<void> {
   await sql`
     update database_switches s set listed_at = readers.ended_at from (
       select min(coalesce((position ->> 'read_for')::bigint, 0)) as read_for, max(ended_at) as ended_at
       from recurring_work where name = any(${readers}::text[])
       having count(*) = ${readers.length}) readers
     where s.lists_read_at is null and s.listed_at is null and s.number <= readers.read_for`
+}
+
+/**
+ * The number of the last switch for which everything listed has been recovered: no notification that was stored until
+ * then is still to be applied. Later notifications are not waited for: there may always be some. 0 without any. Call
+ * `recordListed` before.
+ */
+export async function findReadSwitch(sql: Sql, provider: string): Promise<number> {
   const [row] = await sql<{ number: number }[]>`
     select max(s.number) as number from database_switches s
     where s.lists_read_at is null and not exists (
@@ -66,8 +73,8 @@ export async function findReadSwitch(sql: Sql, provider: string, readers: string
 }
 
 /**
- * Records that everything listed has been taken up for the switches up to `number`. Even if there are none, what waits
- * is determined anew: the statement runs `hold_jobs` of 0019_switches.sql, and the age of the switches counts.
+ * Records that everything listed has been recovered for the switches up to `number`. Even if there are none, what waits
+ * is determined anew: the statement runs `hold_jobs` of 0023_failing_lists.sql, and the age of the switches counts.
  */
 export async function recordListsRead(sql: Sql, number: number): Promise<void> {
   await sql`

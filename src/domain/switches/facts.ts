@@ -1,17 +1,6 @@
 // The facts about the server as texts, which witnesses remember without understanding them.
-import { z } from 'zod'
-import type { ServerFacts } from './server.ts'
+import { serverFactsSchema, type ServerFacts } from './server.ts'
 
-const factsSchema = z.object({
-  system_identifier: z.string().regex(/^\d+$/),
-  timeline: z.int(),
-  lsn: z.string().regex(/^[0-9A-F]{16}$/),
-  clock: z.iso.datetime({ offset: true }),
-  heartbeat: z.object({ number: z.int(), at: z.iso.datetime({ offset: true }) }),
-  audit: z.object({ seq: z.int(), hash: z.string().regex(/^[0-9a-f]{64}$/) }).nullable(),
-  seal: z.uuid().nullable(),
-  switch: z.int(),
-})
 const DIGITS = 16
 /** How the texts of the previous version begin. They were not signed. */
 const PREVIOUS_VERSION = /^\d{16}:[\dA-F]{16} \{"system_identifier":/
@@ -22,7 +11,7 @@ export function encodeFacts(facts: ServerFacts): string {
     String(each).padStart(DIGITS, '0'),
   )
   const order = `${number}:H${heartbeat}:${facts.lsn}`
-  return `${order} ${JSON.stringify(factsSchema.parse(facts))}`
+  return `${order} ${JSON.stringify(serverFactsSchema.parse(facts))}`
 }
 
 /** Whether the previous version has written the text, or somebody who imitates it. */
@@ -36,7 +25,7 @@ export function isFromPreviousVersion(text: string): boolean {
  */
 export function decodeFacts(text: string): ServerFacts | null {
   try {
-    return factsSchema.parse(JSON.parse(text.slice(text.indexOf(' '))))
+    return serverFactsSchema.parse(JSON.parse(text.slice(text.indexOf(' '))))
   } catch {
     return null
   }

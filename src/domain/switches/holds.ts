@@ -1,4 +1,4 @@
-// What waits since a switch of the database. `hold_jobs` in 0019_switches.sql decides what is held.
+// What waits since a switch of the database. `hold_jobs` in 0023_failing_lists.sql decides what is held.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
 import type { CallDefinition } from '#jobs/job.ts'

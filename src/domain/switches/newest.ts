@@ -56,13 +56,13 @@ export async function readWitnesses(
 }
 
 /**
- * Whether the database lacks a heartbeat or an entry of the audit log that a witness remembers, and no switch records
- * that yet. Ask the witness before.
+ * Whether the database lacks something that a witness remembers, and no switch records that yet: by the rule with which
+ * the processes record switches. Ask the witness before.
  */
 export async function isBehind(sql: Sql, witness: ServerFacts): Promise<boolean> {
   const [row] = await sql<{ is_behind: boolean }[]>`
-    select l.last_switch <= ${witness.switch} and (h.number < ${witness.heartbeat.number}
-      or coalesce((select a.seq from audit_head a), 0) < ${witness.audit?.seq ?? 0}) as is_behind
-    from lineage l, database_heartbeat h`
+    select is_possible(facts, l.last_switch) and is_behind(
+      case when pg_is_in_recovery() then database_facts() else server_facts() end, facts) as is_behind
+    from lineage l, (select ${sql.json(witness)}::jsonb as facts) witness`
   return row!.is_behind
 }

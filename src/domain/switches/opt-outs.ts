@@ -1,7 +1,7 @@
 // Opt-outs that the database may have lost: after a switch, the texts that the provider of SMS received are read again.
 import { SMS, type CallOperation } from '#core/config/providers.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { mayHaveLost } from './losses.ts'
+import { readingSince, mayHaveLost } from './losses.ts'
 
 /** The list of received SMS, by the columns of `failing_lists`. */
 export const RECEIVED_SMS = { provider: SMS.provider, list: 'received SMS' }
@@ -10,12 +10,12 @@ export const RECEIVED_SMS = { provider: SMS.provider, list: 'received SMS' }
 export type UnreadOptOuts = {
   /** The number of the last one. */
   number: number
-  /** Unix seconds: the begin of what is read, an hour before the newest change that a switch did not lose. */
+  /** See `readingSince`. */
   from_s: number
   /** The number of the last switch for which the recurring work has read everything; 0: none. */
   read_for: number
   /** Whether the list cannot be read, and SMS wait for that. */
-  holds_sms: boolean
+  awaits_failing_list: boolean
   /** Whether SMS no longer wait for the list, by the decision of an operator. */
   is_waived: boolean
 }
@@ -23,10 +23,9 @@ export type UnreadOptOuts = {
 /** `reader`: the name of the recurring work. Undefined: there is no such switch. */
 export async function findUnreadOptOuts(sql: Sql, reader: string): Promise<UnreadOptOuts | undefined> {
   const [unread] = await sql<UnreadOptOuts[]>`
-    select max(s.number) as number,
-      floor(extract(epoch from min(s.newest_at) - interval '1 hour'))::bigint as from_s,
+    select max(s.number) as number, ${readingSince(sql)} as from_s,
       coalesce((select (position ->> 'read_for')::bigint from recurring_work where name = ${reader}), 0) as read_for,
-      bool_or(${awaitsLists(sql)} and ${isListUnreadable(sql)}) as holds_sms,
+      bool_or(${awaitsLists(sql)} and ${isListUnreadable(sql)}) as awaits_failing_list,
       bool_and(s.lists_waived_at is not null) as is_waived
     from database_switches s where ${isUnread(sql)} having count(*) > 0`
   return unread

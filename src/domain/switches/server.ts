@@ -1,48 +1,52 @@
 // The server of the database, compared with the one on record and with what a witness remembers.
+import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 
 /** Which jobs can wait since a switch. */
 export const HOLDS = ['payouts', 'creations', 'all'] as const
 
 /** What a witness remembers about the server of the database. `check_server` in 0022_server_checks.sql compares it. */
-export type ServerFacts = {
-  system_identifier: string
-  timeline: number
+export const serverFactsSchema = z.object({
+  system_identifier: z.string().regex(/^\d+$/),
+  timeline: z.int(),
   /** The position up to which changes are durable: 16 digits in the order of positions. */
-  lsn: string
-  /** The database's clock, ISO 8601. */
-  clock: string
+  lsn: z.string().regex(/^[0-9A-F]{16}$/),
+  /** The database's clock. */
+  clock: z.iso.datetime({ offset: true }),
   /** The last heartbeat of the database, whose number only rises, and its time. */
-  heartbeat: { number: number; at: string }
+  heartbeat: z.object({ number: z.int(), at: z.iso.datetime({ offset: true }) }),
   /** The last entry of the audit log; null if it was deleted. */
-  audit: { seq: number; hash: string } | null
+  audit: z.object({ seq: z.int(), hash: z.string().regex(/^[0-9a-f]{64}$/) }).nullable(),
   /** The seal of a database that will move to another server; null: it is not sealed. */
-  seal: string | null
+  seal: z.uuid().nullable(),
   /** The number of the last switch; 0 before the first. */
-  switch: number
-}
+  switch: z.int(),
+})
+export type ServerFacts = z.output<typeof serverFactsSchema>
 
-export type CheckedServer = ServerFacts & {
+/** What `check_server` returns. */
+const checkedServerSchema = serverFactsSchema.extend({
   /** When the server started. */
-  started_at: string
+  started_at: z.string(),
   /**
    * `current`: the server is in use. `sealed`: it is, but nothing may be accepted or claimed. `superseded`: another
    * server is in use. `recording`: a switch is not recorded yet: the check must be repeated. `unchecked`: the server
    * has started, and witnesses must answer, or another process must record a switch. `unconfirmed`: the server has not
    * started, but is behind a witness: the check must be repeated after a second, with new answers of the witnesses.
    */
-  state: 'current' | 'sealed' | 'superseded' | 'recording' | 'unchecked' | 'unconfirmed'
+  state: z.enum(['current', 'sealed', 'superseded', 'recording', 'unchecked', 'unconfirmed']),
   /** Which jobs wait since a switch; null: none. */
-  hold: (typeof HOLDS)[number] | null
+  hold: z.enum(HOLDS).nullable(),
   /** Since when a switch is being recorded, while all jobs wait; null: none is. */
-  recording_since: string | null
+  recording_since: z.string().nullable(),
   /** What happened later may have been lost by a switch of the last day; null: there was none. */
-  lost_since: string | null
+  lost_since: z.string().nullable(),
   /** Whether this check has recorded a switch. */
-  recorded: boolean
+  recorded: z.boolean(),
   /** Whether this check has raised the heartbeat, which one check per second does. */
-  raised_heartbeat: boolean
-}
+  raised_heartbeat: z.boolean(),
+})
+export type CheckedServer = z.output<typeof checkedServerSchema>
 
 /** What a process says about its check. */
 export type Reading = {
@@ -66,8 +70,8 @@ export async function checkServer(
   { is_synchronous, all_answered, waited_for, is_repeated }: Reading,
 ): Promise<CheckedServer> {
   const facts = witness === null ? null : sql.json(witness)
-  const [row] = await sql<{ server: CheckedServer }[]>`
+  const [row] = await sql<{ server: unknown }[]>`
     select check_server(
       ${facts}::jsonb, ${is_synchronous}, ${all_answered}, ${waited_for}::timestamptz, ${is_repeated}) as server`
-  return row!.server
+  return checkedServerSchema.parse(row!.server)
 }

@@ -9,6 +9,7 @@ import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import { clearFailingList, recordFailingList } from '#domain/reconciliation/failing-lists.ts'
 import {
   findReadSwitch,
+  recordListed,
   recordListsRead,
   type UnreadSwitches,
 } from '#domain/reconciliation/unread-switches.ts'
@@ -49,7 +50,8 @@ export function startObjectReader(
     ...options,
     name,
     beforeReading: async (unread) => {
-      const number = await findReadSwitch(sql, processor.name, [name, eventReaderOf(processor.name)])
+      await recordListed(sql, [name, eventReaderOf(processor.name)])
+      const number = await findReadSwitch(sql, processor.name)
       if (number >= unread.number) await failUncoveredPayouts(sql)
       await recordListsRead(sql, number)
     },

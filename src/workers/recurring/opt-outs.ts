@@ -47,7 +47,7 @@ export function startOptOutReader(context: WorkerContext): Loop {
     async () => {
       if (sms === null || !database.hasSwitched()) return
       const unread = await findUnreadOptOuts(sql, RUN_NAME)
-      metrics.jobsHeld.set({ hold: 'sms' }, unread?.holds_sms === true ? 1 : 0)
+      metrics.jobsHeld.set({ hold: 'sms' }, unread?.awaits_failing_list === true ? 1 : 0)
       if (unread === undefined) return
       is_waived = unread.is_waived
       await recordOptOutsRead(sql, RUN_NAME, RECEIVED_SMS.provider)
