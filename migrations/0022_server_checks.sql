@@ -94,9 +94,9 @@ begin
 end $$;
 
 -- As in 0019_switches.sql, except: feeds are restarted in batches too; an operator can name an earlier time while the
--- switch is recorded; the number is higher than all that witnesses know, also if a recording was interrupted; a failover
--- is recognized by the time of the last heartbeat that a witness remembers, never by the time at which the witness was
--- written.
+-- switch is recorded; the number is higher than all that witnesses know, also if a recording was interrupted; a
+-- failover is recognized by the time of the last heartbeat that a witness remembers, never by the time at which the
+-- witness was written.
 create or replace function record_switch(server jsonb, witness jsonb, sign text, newest_at timestamptz) returns boolean
 language plpgsql as $$
 #variable_conflict use_column
@@ -122,7 +122,8 @@ begin
     end loop;
     insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
       to_timeline, newest_at, witness, witnessed_at, switched_at)
-    values (next_number, case when is_failover then 'failover' else 'restore' end, record_switch.sign, kept.system_identifier, kept.timeline, server ->> 'system_identifier',
+    values (next_number, case when is_failover then 'failover' else 'restore' end, record_switch.sign,
+      kept.system_identifier, kept.timeline, server ->> 'system_identifier',
       (server ->> 'timeline')::integer, record_switch.newest_at, record_switch.witness,
       (witness ->> 'clock')::timestamptz,
       greatest(clock_timestamp(), record_switch.newest_at + interval '1 microsecond'))
@@ -146,7 +147,7 @@ begin
     select * from jobs j where j.finished_at is null and j.created_at < switch.switched_at
       and (j.created_at, j.id) > (switch.visited_at, switch.visited_job)
     order by j.created_at, j.id limit 5000
-  ), doubted as (
+  ), possibly_sent as (
     update jobs j set in_doubt = true, first_sent_at = j.created_at, last_sent_at = switch.switched_at,
       sent_with = case when j.sent_with like '%*' then j.sent_with else concat_ws(' ', j.sent_with, '*') end,
       unknown_since = coalesce(j.unknown_since,
@@ -164,21 +165,21 @@ begin
       old.state = 'running' as was_running
   ), lost_attempt as (
     insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, in_doubt)
-    select tenant_id, id, attempt, worker, started_at, true from doubted where was_running
+    select tenant_id, id, attempt, worker, started_at, true from possibly_sent where was_running
     on conflict do nothing
   ), payout as (
-    update payouts p set call_started_at = p.created_at from doubted d
+    update payouts p set call_started_at = p.created_at from possibly_sent d
     where d.operation = 'payout' and p.tenant_id = d.tenant_id and p.id = d.resource_id and p.status = 'pending'
       and p.call_started_at is null
   ), message as (
     update messages m set status = 'sending', begun_at = switch.switched_at, updated_at = clock_timestamp()
-    from doubted d
+    from possibly_sent d
     where d.operation in ('send_email', 'send_sms') and m.tenant_id = d.tenant_id and m.id = d.resource_id
       and m.status in ('scheduled', 'queued')
   ), last as (
     select created_at, id from visit order by created_at desc, id desc limit 1
   ), progress as (
-    update database_switches s set jobs_in_doubt = s.jobs_in_doubt + (select count(*) from doubted),
+    update database_switches s set jobs_in_doubt = s.jobs_in_doubt + (select count(*) from possibly_sent),
       visited_at = last.created_at, visited_job = last.id
     from last where s.number = switch.number
   )
@@ -260,7 +261,8 @@ $$;
 -- Compares the server with the one on record and with the newest facts that a witness remembers (null without one),
 -- and records a switch. `is_synchronous`: a standby that is promoted has everything that was committed. `all_answered`:
 -- all witnesses have answered; null: the process asks none, and records nothing. `waited_for`: the start of the server
--- after which silent witnesses were waited for long enough. `is_repeated`: the check repeats one that was `unconfirmed`.
+-- after which silent witnesses were waited for long enough. `is_repeated`: the check repeats one that was
+-- `unconfirmed`.
 --
 -- Returns the facts about the server, the number of the last switch, and `state`: `current`; `sealed`; `superseded`
 -- while another server is in use, so that nothing may be read or written here; `recording` while the switch is not

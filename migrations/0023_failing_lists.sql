@@ -1,7 +1,7 @@
 -- locks: database_switches
 
--- Lists of a provider that cannot be read. After a switch of the database, what waits for them waits as long as that, or
--- until an operator decides not to wait.
+-- Lists of a provider that cannot be read. After a switch of the database, what waits for them waits as long as that,
+-- or until an operator decides not to wait.
 create table failing_lists (
   provider text not null check (length(provider) between 1 and 100),
   list text not null check (length(list) between 1 and 100),
@@ -12,7 +12,7 @@ create table failing_lists (
   primary key (provider, list)
 );
 
--- When the lists of the providers had been read. What was stored until then is taken up before `lists_read_at`.
+-- When the lists of the providers had been read. What was stored until then is recovered before `lists_read_at`.
 alter table database_switches add column listed_at timestamptz;
 
 -- When an operator decided that nothing waits for the lists of the providers any longer, and who. The lists are still

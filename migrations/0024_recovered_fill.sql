@@ -48,7 +48,8 @@ begin
     raise exception 'check_recovered_verification() may only be a trigger of verifications'
       using errcode = 'insufficient_privilege';
   end if;
-  execute format('select idempotency_key = any(placeholder_keys(id)) and recovered_at is not null as is_placeholder, kyc_id
+  execute format('select kyc_id,
+      idempotency_key = any(placeholder_keys(id)) and recovered_at is not null as is_placeholder
     from %I where tenant_id = $1 and id = $2 for no key update', new.subject_type || 's')
   into party using new.tenant_id, new.subject_id;
   new.outdated := (not party.is_placeholder and new.subject_fingerprint is distinct from
@@ -68,7 +69,8 @@ declare
   counts constant boolean := not new.outdated or new.decision is not distinct from 'rejected';
 begin
   if tg_relid <> 'verifications'::regclass then
-    raise exception 'follow_verification() may only be a trigger of verifications' using errcode = 'insufficient_privilege';
+    raise exception 'follow_verification() may only be a trigger of verifications'
+      using errcode = 'insufficient_privilege';
   end if;
   if tg_op = 'INSERT' and new.outdated then
     return null;
@@ -101,8 +103,8 @@ begin
       external_id = coalesce(c.external_id, f.external_id),
       metadata = coalesce(nullif(c.metadata, '{}'), f.metadata, 'null'), updated_at = clock_timestamp()
     from jsonb_populate_record(null::customers, fields) f
-    where c.tenant_id = of_tenant and c.id = party_id and c.idempotency_key = any(placeholders) and c.recovered_at is not null
-      and c.deleted_at is null;
+    where c.tenant_id = of_tenant and c.id = party_id and c.idempotency_key = any(placeholders)
+      and c.recovered_at is not null and c.deleted_at is null;
   elsif party = 'merchant' then
     update merchants m set idempotency_key = f.idempotency_key,
       legal_name = coalesce(nullif(m.legal_name, unknown_text()), f.legal_name),
@@ -111,14 +113,17 @@ begin
       support_email = coalesce(nullif(m.support_email, unknown_text()), f.support_email), url = coalesce(m.url, f.url),
       metadata = coalesce(nullif(m.metadata, '{}'), f.metadata, 'null'), updated_at = clock_timestamp()
     from jsonb_populate_record(null::merchants, fields) f
-    where m.tenant_id = of_tenant and m.id = party_id and m.idempotency_key = any(placeholders) and m.recovered_at is not null;
+    where m.tenant_id = of_tenant and m.id = party_id and m.idempotency_key = any(placeholders)
+      and m.recovered_at is not null;
   else
-    update recipients r set idempotency_key = f.idempotency_key, name = coalesce(nullif(r.name, unknown_text()), f.name),
+    update recipients r set idempotency_key = f.idempotency_key,
+      name = coalesce(nullif(r.name, unknown_text()), f.name),
       email = coalesce(r.email, f.email), type = f.type, currency = f.currency, country = f.country,
       destination = f.destination, metadata = coalesce(nullif(r.metadata, '{}'), f.metadata, 'null'),
       updated_at = clock_timestamp()
     from jsonb_populate_record(null::recipients, fields) f
-    where r.tenant_id = of_tenant and r.id = party_id and r.idempotency_key = any(placeholders) and r.recovered_at is not null
+    where r.tenant_id = of_tenant and r.id = party_id and r.idempotency_key = any(placeholders)
+      and r.recovered_at is not null
       and (r.destination = unknown_destination() or (r.destination, r.currency) = (f.destination, f.currency));
   end if;
   filled := found;
@@ -131,7 +136,7 @@ begin
   return filled;
 end $$;
 
--- Stores the destination of a recipient of which only the id was known: a verification of it was taken up before its
+-- Stores the destination of a recipient of which only the id was known: a verification of it was recovered before its
 -- first payout.
 create function complete_recipient(of_tenant uuid, recipient_id uuid, new_type text, new_currency text,
   new_destination text) returns void

@@ -138,7 +138,7 @@ test('an operator releases only the switches that they have seen, with a reason'
 
 const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0', DISABLED_AREAS: 'compliance' }
 
-describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
+describeIn('what was recovered', { parts: [...PARTS], env: EAGER }, (test) => {
   test('a list that cannot be read is named, and holds payouts only until an operator waives it; no area that is off waits', async ({
     world,
   }) => {
@@ -191,7 +191,7 @@ describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
       without_lists: [number],
       failing_lists: [expect.stringMatching(/^transfers of stripe: /)],
     })
-    // The lists are still read, and what they show is taken up.
+    // The lists are still read, and what they show is recovered.
     expect((await operator.get('/api/ops/switches?limit=1')).body).toMatchObject([
       { number, lists_read_at: null, lists_waived_by: expect.stringContaining('npm run recover') },
     ])
@@ -241,7 +241,7 @@ describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
     const { count, latest } = await lost_requests()
     expect(latest).toEqual(expect.arrayContaining([expect.objectContaining(lost)]))
     expect(count).toBe(latest.length)
-    // After another switch, only what is taken up since then.
+    // After another switch, only what is recovered since then.
     await recordSwitch(world.sql)
     expect(await recovered()).toEqual({ counts: [], latest: [] })
   })

@@ -41,7 +41,7 @@ import { createWorld, describeIn, type World } from '#test/world.ts'
 const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
 const WAIT = { prefer: 'wait=20' }
 
-/** Waits until everything that the processor lists has been taken up. */
+/** Waits until everything that the processor lists has been recovered. */
 async function untilListsRead(world: World): Promise<void> {
   await eventually(async () => {
     const unread = await world.sql`select from database_switches where lists_read_at is null`
@@ -579,7 +579,7 @@ describeIn('a request that is repeated after its row was lost and made again', {
     await verificationIn(client, anew.body.id, 'approved')
     expect(await recipientsOf(client, [open!])).toMatchObject([{ kyc_status: 'approved' }])
 
-    // A verification was taken up before the payout.
+    // A verification was recovered before the payout.
     const id = newId()
     await sql.begin((tx) => recoverParty(tx, 'recipient', { tenant_id, id }))
     await sql.begin((tx) =>

@@ -259,7 +259,7 @@ test('after a day, work waits for an operator, and is not done twice although it
         select kind, released_at from database_switches where recorded_at is not null order by number desc limit 1`
       expect(last).toEqual({ kind: 'restore', released_at: null })
     })
-    // Without a worker, the provider's objects of the repeated requests are not taken up yet.
+    // Without a worker, the provider's objects of the repeated requests are not recovered yet.
     for (const { path, body } of lost) expect((await client.post(path, body, ASYNC)).status).toBe(202)
     for (const [{ path, body }, changes] of repeated_with_changes)
       expect((await client.post(path, { ...body, ...changes }, ASYNC)).status).toBe(202)
@@ -563,7 +563,7 @@ test('what only the old primary has is listed by id, looked up at its provider, 
   expect(idsOf('request')).toHaveLength(3)
   expect(idsOf('request')).toContain(captured.body.idempotency_key)
   expect(idsOf('audit_entry').length).toBeGreaterThan(0)
-  expect(rows.at(-1)).toMatchObject({ summary: { lacking: expect.any(Number) }, taken_up: null })
+  expect(rows.at(-1)).toMatchObject({ summary: { lacking: expect.any(Number) }, recovered: null })
 
   const first = await compare('--yes')
   expect(first.stdout).toContain('to revoke [2J')

@@ -53,7 +53,7 @@ const BROKEN: Record<Rule, Broken> = {
   payouts_wait: { in: 'payout', problem: 'payout 1 happened twice' },
   creations_wait: { in: 'top_up', problem: 'top_up 1 happened twice' },
   creations_wait_early: { in: 'top_up', problem: 'top_up 1 happened twice' },
-  orphans_taken_up: { in: 'top_up', problem: 'top_up 1 happened twice' },
+  rows_recovered: { in: 'top_up', problem: 'top_up 1 happened twice' },
   open_rows_settled: { in: 'top_up', problem: 'top_up 1 happened twice' },
   lists_wait: { in: 'top_up', problem: 'top_up 1 happened twice' },
   oldest_unread: { in: 'payout_twice', problem: 'payout 1 is canceled here and happened at the provider' },

@@ -302,7 +302,7 @@ test('an SMS that is asked for after a switch is first looked for in the list of
   expect(row!['failure']).toMatchObject({ code: 'connection_failed' })
 })
 
-test('payouts that are not covered any more after others were taken up fail, the newest first, without a call', async ({
+test('payouts that are not covered any more after others were recovered fail, the newest first, without a call', async ({
   world,
 }) => {
   const { sql } = world
@@ -314,7 +314,7 @@ test('payouts that are not covered any more after others were taken up fail, the
     await payOut(client, to, { amount_minor: 200 }, ASYNC),
     await payOut(client, to, { amount_minor: 300 }, ASYNC),
   ].map(({ body }) => body.id as string)
-  // A payout of 400 was taken up.
+  // A payout of 400 was recovered.
   await sql`
     update ledger_accounts set balance_minor = balance_minor - 400
     where tenant_id = ${client.tenant_id} and name = 'available'`

@@ -155,7 +155,7 @@ function isHeldMessages(text: string): text is HeldMessages {
 
 async function switched({ sql, config, values }: Recover): Promise<void> {
   const reason = requireReason(values)
-  const newest_at = await knownUntil(sql, requireOption(values, 'to'))
+  const newest_at = await switchTimeOf(sql, requireOption(values, 'to'))
   const newest = await readNewest(sql, config)
   // The number of the switch must be higher than those that the witnesses know.
   if (newest.witness_problems.includes(NO_KEY)) throw new ConfigError(`${NO_KEY}. See --help.`)
@@ -168,7 +168,7 @@ async function switched({ sql, config, values }: Recover): Promise<void> {
 }
 
 /** The time of `--to`. Throws ConfigError if the database cannot know everything until then. */
-async function knownUntil(sql: Sql, to: string): Promise<string> {
+async function switchTimeOf(sql: Sql, to: string): Promise<string> {
   const to_ms = timeOf(to, '--to')
   const now_ms = Date.now()
   const time = new Date(to_ms).toISOString()

@@ -20,7 +20,7 @@ export const RULES = {
   payouts_wait: 'payouts wait until the lists of the provider have been read',
   creations_wait: 'where T is a day ago, every creation waits for the lists',
   creations_wait_early: 'where T is minutes ago, every creation waits for the lists',
-  orphans_taken_up: 'what only the provider has becomes a row before payouts go on',
+  rows_recovered: 'what only the provider has becomes a row before payouts go on',
   open_rows_settled: 'what the provider has settles an open row too, before payouts go on',
   lists_wait: 'the lists are read once no call from before the switch can arrive any more',
   oldest_unread: 'the lists are read from the oldest T whose lists have not been read',

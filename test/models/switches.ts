@@ -214,16 +214,16 @@ function inDoubt(scenario: Scenario, request: number, row: Row, since: Age): Row
 function readLists(scenario: Scenario, state: State): Step<State> {
   const { db, provider } = state
   const lists_since = db.lists_since!
-  const taken_up = db.rows.map((row, i) => {
+  const recovered = db.rows.map((row, i) => {
     const { effects, since } = provider[i]!
     const is_listed = scenario.kinds[i] !== 'email' && effects > 0 && since! <= lists_since
-    const is_taken_up =
+    const is_recovered =
       row === null
-        ? holds(scenario, 'orphans_taken_up')
+        ? holds(scenario, 'rows_recovered')
         : row.status === 'pending' && holds(scenario, 'open_rows_settled')
-    return is_listed && is_taken_up ? finished('succeeded') : row
+    return is_listed && is_recovered ? finished('succeeded') : row
   })
-  const rows = [...taken_up]
+  const rows = [...recovered]
   for (const [i, row] of rows.entries()) {
     const is_unsent = row !== null && row.job !== 'finished' && row.first_sent === null && !row.in_doubt
     if (scenario.kinds[i] !== 'payout' || !is_unsent || !holds(scenario, 'judged_again')) continue

@@ -42,7 +42,7 @@ export function doneTwice(effects: Effect[]): Problem[] {
  * are serialized by its lock, but the time of a payout has only millisecond precision: money that arrived or was
  * released within the next millisecond counts as available. A failed or canceled payout releases its amount shortly
  * after its `failed_at` or `canceled_at`. A payout that the database had lost is not judged: it was accepted from the
- * balance before, and is taken up as a fact, even if what it was paid from is taken up later.
+ * balance before, and is recovered as a fact, even if what it was paid from is recovered later.
  */
 async function overdrawn({ sql }: System): Promise<Problem[]> {
   return await sql<Problem[]>`

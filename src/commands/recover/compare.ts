@@ -13,10 +13,10 @@ import type { OldRow } from '#domain/old-primary/rows.ts'
 import {
   findSwitchToCompare,
   lookUpRows,
-  takeUpRequests,
+  recoverRequests,
   type SwitchToCompare,
-  type TakenUp,
-} from '#domain/old-primary/take-up.ts'
+  type RecoveryCounts,
+} from '#domain/old-primary/recover.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { findSwitchState } from '#domain/switches/find.ts'
@@ -57,16 +57,16 @@ export async function compareOldPrimary({ sql, config, values }: Recover): Promi
     const total = Object.values(counts).reduce((sum, { lacking }) => sum + lacking, 0)
     const summary = { since, counts, lacking: total }
     if (last === undefined || total === 0 || (values.json && !values.yes)) {
-      if (values.json) return print(JSON.stringify({ summary, taken_up: null }))
+      if (values.json) return print(JSON.stringify({ summary, recovered: null }))
       return print(total === 0 ? 'Nothing is lacking here.' : `${NO_SWITCH} Nothing was recovered.`)
     }
     if (!values.yes)
       await requireYes('Look up the objects at their providers, and report lost requests to their tenants?')
-    const taken_up = await takeUp(sql, batches(), last)
-    const details = { with: serverNames(address), since, lacking: total, ...taken_up }
+    const recovered = await recoverLacking(sql, batches(), last)
+    const details = { with: serverNames(address), since, lacking: total, ...recovered }
     await appendAuditEntry(sql, BY, { action: 'switches.compare', details })
-    if (values.json) print(JSON.stringify({ summary, taken_up }))
-    else printTakenUp(taken_up, last)
+    if (values.json) print(JSON.stringify({ summary, recovered }))
+    else printCounts(recovered, last)
   } finally {
     await old.end()
   }
@@ -144,9 +144,9 @@ function describeRow(
   return `${kind.padEnd(18)}${terminalText(id)}  ${terminalText(at)}  ${texts.flatMap((text) => (text === null ? [] : terminalText(text))).join(', ')}`
 }
 
-/** Compares again, and takes up what is lacking. */
-async function takeUp(sql: Sql, batches: Batches, last: SwitchToCompare): Promise<TakenUp> {
-  const total: TakenUp = { looked_up: 0, pending: 0, reported: 0 }
+/** Compares again, and recovers what is lacking. */
+async function recoverLacking(sql: Sql, batches: Batches, last: SwitchToCompare): Promise<RecoveryCounts> {
+  const total: RecoveryCounts = { looked_up: 0, pending: 0, reported: 0 }
   let [compared, next_at] = [0, performance.now() + PROGRESS_INTERVAL_MS]
   for await (const batch of batches) {
     compared += batch.compared
@@ -155,7 +155,7 @@ async function takeUp(sql: Sql, batches: Batches, last: SwitchToCompare): Promis
       printError(`${batch.kind}: ${compared} rows compared again, ${total.looked_up} lookups requested`)
     }
     if ('requests' in batch) {
-      const { looked_up, pending, reported } = await takeUpRequests(sql, batch.requests, last)
+      const { looked_up, pending, reported } = await recoverRequests(sql, batch.requests, last)
       total.looked_up += looked_up
       total.pending += pending
       total.reported += reported
@@ -164,7 +164,10 @@ async function takeUp(sql: Sql, batches: Batches, last: SwitchToCompare): Promis
   return total
 }
 
-function printTakenUp({ looked_up, pending, reported }: TakenUp, { can_report }: SwitchToCompare): void {
+function printCounts(
+  { looked_up, pending, reported }: RecoveryCounts,
+  { can_report }: SwitchToCompare,
+): void {
   print(`${quantity(looked_up, 'object')} of the providers will be looked up by the workers, and made again.`)
   print(
     `${quantity(reported, 'lost request')} reported to the tenants as events \`request.lost\`, besides those that were reported before.`,

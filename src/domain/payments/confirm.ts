@@ -1,4 +1,4 @@
-// Repeated requests whose effect was taken up from the processor after the database had lost them.
+// Repeated requests whose effect was recovered from the processor after the database had lost them.
 import type { Fragment, Sql } from '#core/db.ts'
 import { cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { enqueuing, requestJson, type JobDefinition } from '#jobs/job.ts'
@@ -23,7 +23,7 @@ export async function confirmCapture(
   })
   const fits = sql`
     p.status = 'captured' and p.amount_captured_minor = coalesce(a.amount_minor, p.amount_minor)
-    and ${isTakenUp(sql, sql`p.captured_at`, capturePayment.name)}`
+    and ${isRecovered(sql, sql`p.captured_at`, capturePayment.name)}`
   return await confirm(sql, request, fits, capturePayment, call)
 }
 
@@ -36,7 +36,7 @@ export async function confirmCancel(
     reference: sql`processor_reference`,
     reason: sql`reason`,
   })
-  const fits = sql`p.status = 'canceled' and ${isTakenUp(sql, sql`p.canceled_at`, cancelPayment.name)}`
+  const fits = sql`p.status = 'canceled' and ${isRecovered(sql, sql`p.canceled_at`, cancelPayment.name)}`
   return await confirm(sql, request, fits, cancelPayment, call)
 }
 
@@ -55,10 +55,10 @@ async function confirm(
     select job_id, tenant_id, payment_id as resource_id,
       jsonb_build_object('payment_id', payment_id, 'confirms', true) as payload,
       will_wake, null::text as dedupe_key, request_id, ${call} as request
-    from taken_up`
-  const keys = sql`select *, payment_id as resource_id from taken_up`
+    from recovered`
+  const keys = sql`select *, payment_id as resource_id from recovered`
   const rows = await sql`
-    with taken_up as (
+    with recovered as (
       select a.*, p.processor_reference, p.amount_captured_minor
       from jsonb_to_recordset(${sql.json([request])}) as a(
         ${jobRequestColumns(sql)}, payment_id uuid, amount_minor bigint, reason text)
@@ -67,7 +67,7 @@ async function confirm(
     ),
     stored_keys as (${storingKeys(sql, 'payment', keys)}),
     job as (${enqueuing(sql, job, requested)})
-    select from taken_up`
+    select from recovered`
   return rows.count > 0
 }
 
@@ -75,7 +75,7 @@ async function confirm(
  * Whether the payment got its status after a switch of the last day that lost changes, and not by a job that is known
  * here. The processor forgets keys after a day.
  */
-function isTakenUp(sql: Sql, changed_at: Fragment, job: string): Fragment {
+function isRecovered(sql: Sql, changed_at: Fragment, job: string): Fragment {
   return sql`
     ${changed_at} > (
       select min(s.switched_at) from database_switches s

@@ -1,4 +1,4 @@
-// Payouts that are not covered any more: after a switch of the database, payouts that it had lost are taken up, and
+// Payouts that are not covered any more: after a switch of the database, payouts that it had lost are recovered, and
 // reduce the balance from which later ones were accepted.
 import type { Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'

@@ -54,7 +54,7 @@ export function adopt(
   const reported = onceWritten(effects, () => {
     log.warn(
       { tenant_id, [`${resource}_id`]: id, reference },
-      `the ${resource} of a lost request was taken up: its key was used again with other content`,
+      `the ${resource} of a lost request was recovered: its key was used again with other content`,
     )
     metrics.rowsRecovered.inc({ resource })
   })

@@ -75,7 +75,7 @@ export function wasParkedFor(notification: StoredNotification, reason: ParkedRea
 
 /**
  * Parks a notification until its object appears or its next lookup is due. Ignores the notification after the last
- * lookup, but not while jobs wait since a switch of the database, because its object may still be taken up.
+ * lookup, but not while jobs wait since a switch of the database, because its object may still be recovered.
  */
 export function parkFor(
   { database, log }: WorkerContext,

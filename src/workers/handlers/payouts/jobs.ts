@@ -101,7 +101,7 @@ async function decideUncalled(
 }
 
 // Decides for a call that never took effect: the payout is sent under another key, unless it is no longer wanted, or
-// not covered any more after a switch of the database, because payouts that the database had lost were taken up.
+// not covered any more after a switch of the database, because payouts that the database had lost were recovered.
 async function absent(
   { sql, database }: WorkerContext,
   job: CreateJob,

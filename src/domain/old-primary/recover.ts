@@ -1,4 +1,4 @@
-// Takes up what the old primary has and the database in use lacks. Nothing is copied: objects at a provider are looked
+// Recovers what the old primary has and the database in use lacks. Nothing is copied: objects at a provider are looked
 // up there, and what no provider has seen is reported to its tenant as lost.
 import type { Sql } from '#core/db.ts'
 import { pathOfRoute, reportLostRequests } from '../lost-requests/report.ts'
@@ -8,7 +8,7 @@ import { PROVIDER_RESOURCE_NAMES } from '../resources.ts'
 import { canReportLosses, mayHaveLost } from '../switches/losses.ts'
 import { isAtProvider, type OldRequest, type OldRow } from './rows.ts'
 
-/** The last switch that can have lost changes. `can_report`: whether what the providers list was taken up. */
+/** The last switch that can have lost changes. `can_report`: see `canReportLosses`. */
 export type SwitchToCompare = { number: number; newest_at: string; can_report: boolean }
 
 export async function findSwitchToCompare(sql: Sql): Promise<SwitchToCompare | undefined> {
@@ -19,7 +19,7 @@ export async function findSwitchToCompare(sql: Sql): Promise<SwitchToCompare | u
 }
 
 /** `looked_up`: new lookups. `pending`: requests whose lookup is not finished. `reported`: requests that are lost. */
-export type TakenUp = { looked_up: number; pending: number; reported: number }
+export type RecoveryCounts = { looked_up: number; pending: number; reported: number }
 
 /** Requests lookups of the objects of rows. Each is requested once for a switch. */
 export async function lookUpRows(sql: Sql, rows: readonly OldRow[], number: number): Promise<number> {
@@ -28,11 +28,11 @@ export async function lookUpRows(sql: Sql, rows: readonly OldRow[], number: numb
 }
 
 /** Requests lookups of the objects of requests, and reports the requests that are lost. */
-export async function takeUpRequests(
+export async function recoverRequests(
   sql: Sql,
   requests: readonly OldRequest[],
   { number, can_report }: SwitchToCompare,
-): Promise<TakenUp> {
+): Promise<RecoveryCounts> {
   const looked_up = await lookUpRows(sql, requests, number)
   const lookups = lookupsOfRows(requests, number)
   const open = await findOpenLookups(
