@@ -10,6 +10,7 @@ import { metrics } from '#core/metrics.ts'
 import { newId } from '#core/ids.ts'
 import { signWitness } from '#core/witness-signature.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
+import { ROUTES_WITH_VISIBLE_EFFECT } from '#domain/lost-requests/effects.ts'
 import { acceptedKeysOf } from '#domain/switches/kept-facts.ts'
 import { createAcceptedStream, type AcceptedRequest } from '#queue/accepted.ts'
 import type { BackendWatch } from '#queue/away.ts'
@@ -149,16 +150,31 @@ test('after a switch, each lost request is reported once to its tenant, and no o
     currency: 'USD',
     method: 'card',
   })
+  const email = {
+    to: ['ada@example.com'],
+    subject: 'Hello',
+    text: 'Hello',
+    send_at: new Date(Date.now() + 3_600_000).toISOString(),
+  }
+  const emails = [
+    await create(freshKey(), '/v1/messages/email', email),
+    await create(freshKey(), '/v1/messages/email', email),
+    await create(freshKey(), '/v1/messages/email', email),
+  ]
   const cancel_key = freshKey()
-  await shop.post(`/v1/payments/${payment.id}/cancel`, { idempotency_key: cancel_key })
+  for (const path of [`payments/${payment.id}`, `messages/${emails[0].id}`])
+    await shop.post(`/v1/${path}/cancel`, { idempotency_key: cancel_key })
+  for (const { id } of emails.slice(1)) await shop.post(`/v1/messages/${id}/cancel`, {})
   await world.drain()
-  await eventually(async () => expect(await recordedOf(world, shop)).toHaveLength(5))
+  await eventually(async () => expect(await recordedOf(world, shop)).toHaveLength(11))
   await lose(world, shop, lost.id)
   await lose(world, shop, again.id)
-  // The cancellation is lost, and the payment is not.
+  // The rows of the payment and of one email show that they are canceled; those of two emails do not.
   await world.sql`
     delete from idempotency_keys where tenant_id = ${shop.tenant_id} and key = ${cancel_key}`
   await world.sql`delete from jobs where resource_id = ${payment.id} and name = 'payment.cancel'`
+  await world.sql`
+    update messages set status = 'scheduled' where id = any(${[emails[0].id, emails[1].id]}::uuid[])`
   // A provider has brought back the row of this request, without its key.
   await world.sql`delete from idempotency_keys where tenant_id = ${shop.tenant_id} and key = ${keys[1]}`
   // The caller has repeated this one.
@@ -187,12 +203,19 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   const without_key = [shop.tenant_id, 'POST /v1/customers', null, newId(), true, null]
   const copied = sign(own_keys, [without_key])
   await write(copied)
+  // Nothing shows whether a link was requested again.
+  const kyc_id = newId()
+  await write(
+    sign(own_keys, [
+      [shop.tenant_id, `POST /v1/compliance/kyc/:id/link ${kyc_id}`, null, kyc_id, false, newId()],
+    ]),
+  )
 
   const number = await recordSwitch(world)
   await untilCompared(world, number)
   const [run] = await world.sql`select result from recurring_work where name = 'lost requests'`
   expect(run!.result).toMatchObject({ malformed: written.length })
-  await eventually(async () => expect(await lostOf(shop)).toHaveLength(3))
+  await eventually(async () => expect(await lostOf(shop)).toHaveLength(4))
   const reports = await lostOf(shop)
   expect(reports).toEqual(
     expect.arrayContaining([
@@ -204,13 +227,17 @@ test('after a switch, each lost request is reported once to its tenant, and no o
       }),
       expect.objectContaining({
         idempotency_key: cancel_key,
-        path: `POST /v1/payments/${payment.id}/cancel`,
-        resource_id: payment.id,
+        path: `POST /v1/messages/${emails[0].id}/cancel`,
+        resource_id: emails[0].id,
       }),
+      expect.objectContaining({ idempotency_key: null, resource_id: emails[1].id }),
       expect.objectContaining({ idempotency_key: null, resource_id: without_key[3] }),
     ]),
   )
   expect(kept.id).not.toBe(lost.id)
+  const { paths } = (await shop.get('/openapi.json')).body
+  const documented = (route: string) => paths[route.slice('POST '.length).replace(':id', '{id}')]?.post
+  expect(ROUTES_WITH_VISIBLE_EFFECT.filter((route) => documented(route) === undefined)).toEqual([])
   await world.sql`
     update database_switches set released_at = now(), released_by = ${'Ada\u009b2J\nEve'}, messages = 'discard'`
   const { stdout } = await runHere(recoverCommand, ['status'], world.env)
@@ -230,7 +257,7 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   // A copy is not another request.
   await write(copied)
   await untilCompared(world, await recordSwitch(world))
-  expect(await lostOf(shop)).toHaveLength(3)
+  expect(await lostOf(shop)).toHaveLength(4)
   const { problems } = await auditEverything(world.sql)
   expect(
     problems.filter(({ tenant_id, check }) => tenant_id === shop.tenant_id && check === 'tenants'),

@@ -3,6 +3,7 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { insertingEvents } from '../events.ts'
 import { RESOURCE_NAMES, resourceOf } from '../resources.ts'
 import { canReportLosses, mayHaveLost } from '../switches/losses.ts'
+import { hasVisibleEffect, showsEffect } from './effects.ts'
 import type { LostRequest } from './resource.ts'
 
 /** The name of the recurring work that compares accepted requests. Its position has the `number` of the last switch. */
@@ -44,9 +45,10 @@ export type ComparedRequest = {
 
 /**
  * Reports those of the requests that the database does not have, each once: a row, and an event for the tenant. The
- * database has a request if it has its key, its job or the resource that it created. A request with a key is reported
- * once for each switch that lost it, whoever has recorded it. A lost email is reported even if its request was repeated
- * meanwhile, because it may have been sent before. Returns how many were reported.
+ * database has a request if it has its key, its job or the resource that it created, or if the row that it changed
+ * shows its effect. A request with a key is reported once for each switch that lost it, whoever has recorded it. A lost
+ * email is reported even if its request was repeated meanwhile, because it may have been sent before. Returns how many
+ * were reported.
  */
 export async function reportLostRequests(
   tx: Tx,
@@ -65,11 +67,15 @@ export async function reportLostRequests(
     where a.is_created and m.tenant_id = a.tenant_id and m.id = a.resource_id and m.channel = 'email'
       and m.created_at > greatest(s.newest_at, a.accepted_at + ${MIN_REPETITION_DELAY}::interval))`
   const own_entry = entryOf(tx`${switch_number}::bigint`)
+  // Nothing shows whether an action without a key and without a visible effect was done again.
+  const comparable = requests.filter(
+    ({ key, is_created, route }) => key !== null || is_created || hasVisibleEffect(route),
+  )
   const [row] = await tx<{ reported: number }[]>`
     with lost as materialized (
       select distinct on (a.tenant_id, ${own_entry}) a.*, ${own_entry} as own_entry, gen_random_uuid() as id,
         gen_random_uuid() as event_id
-      from jsonb_to_recordset(${tx.json(requests)}) as a(
+      from jsonb_to_recordset(${tx.json(comparable)}) as a(
         entry text, accepted_at timestamptz, tenant_id uuid, path text, route text, key text, resource_id uuid,
         is_created boolean, job_id uuid)
       where (${is_repeated_email} or not (
@@ -78,7 +84,8 @@ export async function reportLostRequests(
             offset 0)
           or exists (select from jobs j where j.tenant_id = a.tenant_id and j.id = a.job_id offset 0)
           or exists (select from job_history j where j.tenant_id = a.tenant_id and j.id = a.job_id offset 0)
-          or (a.is_created and (${has_row}))))
+          or (a.is_created and (${has_row}))
+          or ${showsEffect(tx)}))
         and not exists (
           select from database_switches s join lost_requests l
             on l.tenant_id = a.tenant_id and l.entry = ${entryOf(tx`s.number`)}

@@ -8,7 +8,8 @@ export const lostRequestSchema = z
   .object({
     ...idFields('report', '0198f6fa-60aa-7000-8000-123456789abc'),
     idempotency_key: z.string().nullable().meta({
-      description: 'The idempotency key of the request; null if it had none.',
+      description:
+        'The idempotency key of the request; null if it had none: then retrieve the resource before you repeat the request.',
       example: 'customer-17',
     }),
     path: z

@@ -1438,7 +1438,10 @@ export interface Answers {
       id: string
       /** The tenant that it belongs to. */
       tenant_id: string
-      /** The idempotency key of the request; null if it had none. */
+      /**
+       * The idempotency key of the request; null if it had none: then retrieve the resource before you
+       * repeat the request.
+       */
       idempotency_key: string | null
       /** The method and the path of the request. */
       path: string

@@ -1,0 +1,53 @@
+// The actions whose effect the row of their resource shows: it tells whether the database has lost one of them.
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+
+type Effect = { table: string; isPresent: (sql: Sql | Tx) => Fragment }
+
+const payoutEffect: Effect = {
+  table: 'payouts',
+  // A cancellation and a manual failure join each other.
+  isPresent: (sql) => sql`
+    (r.status in ('canceled', 'failed')
+      or (r.open and (r.cancel_requested_at is not null or r.fail_requested_at is not null)))`,
+}
+
+/** By route: the table of the resource, and whether the row `r` shows the effect, or that it is in progress. */
+const VISIBLE_EFFECTS: Readonly<Record<string, Effect>> = {
+  'POST /v1/payments/:id/capture': {
+    table: 'payments',
+    isPresent: (sql) => sql`r.status in ('capturing', 'captured')`,
+  },
+  'POST /v1/payments/:id/cancel': {
+    table: 'payments',
+    isPresent: (sql) => sql`
+      (r.status in ('canceling', 'canceled') or (r.open and r.cancel_requested_at is not null))`,
+  },
+  'POST /v1/payouts/:id/cancel': payoutEffect,
+  'POST /v1/payouts/:id/fail': payoutEffect,
+  'POST /v1/compliance/kyc/:id/decide': {
+    table: 'verifications',
+    isPresent: (sql) => sql`r.decided_by = 'manual'`,
+  },
+  'POST /v1/messages/:id/cancel': { table: 'messages', isPresent: (sql) => sql`r.status = 'canceled'` },
+  'POST /v1/ai/tasks/:id/cancel': { table: 'ai_tasks', isPresent: (sql) => sql`r.status = 'canceled'` },
+}
+
+export const ROUTES_WITH_VISIBLE_EFFECT = Object.keys(VISIBLE_EFFECTS)
+
+/** Whether the row of its resource shows the effect of an action. `route`: with its path parameters. */
+export function hasVisibleEffect(route: string): boolean {
+  return ROUTES_WITH_VISIBLE_EFFECT.some((name) => route.startsWith(`${name} `))
+}
+
+/** Whether the request `a` is such an action, and the row shows its effect. */
+export function showsEffect(sql: Sql | Tx): Fragment {
+  const shown = Object.entries(VISIBLE_EFFECTS)
+    .map(
+      ([route, { table, isPresent }]) => sql`
+        (starts_with(a.route, ${`${route} `}) and exists (
+          select from ${sql(table)} r
+          where r.tenant_id = a.tenant_id and r.id = a.resource_id and ${isPresent(sql)} offset 0))`,
+    )
+    .reduce((some, each) => sql`${some} or ${each}`)
+  return sql`(not a.is_created and (${shown}))`
+}
