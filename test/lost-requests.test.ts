@@ -244,12 +244,15 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   expect(stdout).toContain(' by Ada 2J Eve, messages: discard')
   const [{ slug }] = (await world.sql`select slug from tenants where id = ${shop.tenant_id}`) as any
   expect(stdout).toContain(`POST /v1/customers of tenant ${slug}, key ${keys[0]}`)
-  expect(stdout).toMatch(/^recorded {4}all accepted requests since 20/m)
-  // The `npm start` of a folder publishes the addresses of its servers.
+  expect(stdout).toMatch(
+    /^recorded {4}all accepted requests since 20\S+, besides 4 records that cannot be verified/m,
+  )
+  // The `npm start` of a folder publishes the addresses of its servers, and stores its keys.
   const folder = await createTemporaryFolder()
   onTestFinished(folder.remove)
-  const { DATABASE_URL: database_url, REDIS_URL: redis_url } = world.config
+  const { DATABASE_URL: database_url, REDIS_URL: redis_url, ENCRYPTION_KEY: encryption_key } = world.config
   await writeFile(join(folder.path, 'dev.json'), JSON.stringify({ database_url, redis_url }))
+  await writeFile(join(folder.path, 'secrets.json'), JSON.stringify({ encryption_key }))
   const started = await runHere(recoverCommand, ['status'], { DATA_DIR: folder.path })
   expect(started.stdout).toMatch(/^recorded {4}all accepted requests since 20/m)
   expect(started.stdout).not.toContain('without REDIS_URL')
@@ -363,10 +366,11 @@ describe('the stream', () => {
     onTestFinished(() => redis.kill())
     const { database_url } = queueConfig(world.config)
     const { queue, stream, unrecorded } = openStream({ redis_url: redis.url, database_url })
-    expect(await stream.completeSince()).toBeNull()
+    const completeSince = async () => (await stream.completeness()).since
+    expect(await completeSince()).toBeNull()
     queue.record(request(1))
-    await eventually(async () => expect(await stream.completeSince()).not.toBeNull())
-    const since = await stream.completeSince()
+    await eventually(async () => expect(await completeSince()).not.toBeNull())
+    const since = await completeSince()
     await redis.kill()
     await eventually(async () => expect(queue.isDown()).toBe(true))
     queue.record(request(2))
@@ -376,7 +380,20 @@ describe('the stream', () => {
       queue.record(request(3))
       expect((await stream.read(0, 100)).requests.map(({ key }) => key)).toContain('key-3')
     })
-    expect(Date.parse((await stream.completeSince())!)).toBeGreaterThan(Date.parse(since!))
+    expect(Date.parse((await completeSince())!)).toBeGreaterThan(Date.parse(since!))
+    // The key that has signed the entries is removed: none of them can be read.
+    const { queue: rotated, stream: unreadable } = openStream(
+      { redis_url: redis.url, database_url },
+      { findAcceptedKeys: async () => [Buffer.alloc(32, 1)] },
+    )
+    const { since: readable_since, unverified } = await unreadable.completeness()
+    expect(readable_since).toBeNull()
+    expect(unverified).toBeGreaterThan(0)
+    rotated.record(request(4))
+    await eventually(async () => {
+      const { since: since_rotation } = await unreadable.completeness()
+      expect(Date.parse(since_rotation!)).toBeGreaterThan(Date.parse(since!))
+    })
   })
 
   test('stays bounded and usable, whatever somebody else writes to its keys', async () => {
@@ -424,7 +441,7 @@ describe('the stream', () => {
       await damage()
       for (const _ of [1, 2, 3]) await append(1)
       expect([await client.xlen(STREAM), await length(), warnings.length]).toEqual([3, 3, nth + 1])
-      expect(Date.parse((await stream.completeSince())!)).toBeLessThan(tomorrow - 3_600_000)
+      expect(Date.parse((await stream.completeness()).since!)).toBeLessThan(tomorrow - 3_600_000)
       expect((await stream.read(Date.now() - 60_000, 10)).requests).toHaveLength(3)
     }
   })

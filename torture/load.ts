@@ -51,7 +51,7 @@ export type Load = {
 }
 
 /** What the load uses of the system. */
-type Driven = Pick<System, 'clients' | 'newTenant' | 'restorable' | 'redis'> &
+type Driven = Pick<System, 'clients' | 'newTenant' | 'restorable' | 'sql' | 'redis' | 'encryption_keys'> &
   Pick<System, 'provider' | 'webhooks_url' | 'email_secret'>
 
 /** Starts `scenarios_per_s` scenarios a second until it is stopped. */

@@ -60,6 +60,8 @@ export type System = {
   /** The webhooks host, and the secret that the email relay signs with. */
   webhooks_url: string
   email_secret: string
+  /** ENCRYPTION_KEY of the processes. */
+  encryption_keys: string
   /** Opens values that the processes have sealed. */
   vault: Vault
   /** The control API of a provider, without the proxy. */
@@ -170,6 +172,7 @@ export async function startSystem(options: SystemOptions): Promise<System> {
       newTenant: () => tenants.newTenant(),
       webhooks_url,
       email_secret,
+      encryption_keys: env['ENCRYPTION_KEY']!,
       vault: createVault(env['ENCRYPTION_KEY']!),
       provider,
       asAnotherApplication: createOtherApplication(provider('stripe')),

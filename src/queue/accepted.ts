@@ -28,6 +28,13 @@ export type AcceptedRequest = {
  */
 export type RecordedRequest = AcceptedRequest & { entry: string; accepted_at: string }
 
+/**
+ * `since`: since when the stream has all requests that clients were promised, and all can be read, in ISO 8601; null:
+ * it has none. `unverified`: how many entries no process of this database has signed with one of the present keys.
+ * Those with a removed key may be requests, so the stream is complete only since the last of them.
+ */
+type Completeness = { since: string | null; unverified: number }
+
 export type AcceptedStream = {
   /** `is_incomplete`: whether requests before these were not recorded. */
   append(requests: AcceptedRequest[], is_incomplete: boolean): Promise<void>
@@ -41,8 +48,8 @@ export type AcceptedStream = {
     after: string | number,
     most: number,
   ): Promise<{ requests: RecordedRequest[]; malformed: number; last: string | null }>
-  /** Since when the stream has all requests that clients were promised, in ISO 8601; null if it is empty. */
-  completeSince(): Promise<string | null>
+  /** Reads the whole stream, which takes seconds if it is long. */
+  completeness(): Promise<Completeness>
 }
 
 const STREAM = '{sluice}:accepted'
@@ -63,6 +70,9 @@ const MAX_ENTRY_BYTES = 256_000
  */
 const MAX_ID_AHEAD_MS = 300_000
 
+/** The entries of one step when the whole stream is read. */
+const STEP_SIZE = 200
+
 /** Other texts would make the database refuse all requests that are compared at once. */
 const storable = (max: number) =>
   z
@@ -77,6 +87,9 @@ const recorded = z.tuple([
   z.boolean(),
   z.uuid().nullable(),
 ])
+
+/** `text`: null if it is too long or missing. */
+type Entry = [id: string, text: string | null]
 
 /** When the entry was written, by the clock of its process, and its requests. */
 const entrySchema = z.tuple([z.int(), z.array(z.unknown())])
@@ -117,6 +130,10 @@ export function createAcceptedStream(
       )
   }
 
+  async function readEntries(start: string, count: number): Promise<Entry[]> {
+    return (await client.eval(READ, 1, STREAM, start, count, MAX_ENTRY_BYTES)) as Entry[]
+  }
+
   return {
     async append(requests, is_incomplete) {
       await tried
@@ -124,22 +141,32 @@ export function createAcceptedStream(
     },
     async read(after, count) {
       await tried
-      const start = typeof after === 'number' ? String(after) : `(${after}`
-      const answer = await client.eval(READ, 1, STREAM, start, count, MAX_ENTRY_BYTES)
-      const entries = answer as [entry: string, text: string | null][]
+      const entries = await readEntries(typeof after === 'number' ? String(after) : `(${after}`, count)
       const keys = await findKeys()
       const decoded = entries.map(([, text]) => decode(keys, text ?? ''))
       const requests = decoded.flatMap((each) => each.filter((request) => request !== null))
       const malformed = decoded.flat().length - requests.length
       return { requests, malformed, last: entries.at(-1)?.[0] ?? null }
     },
-    async completeSince() {
+    async completeness() {
       await tried
+      const keys = await findKeys()
+      let [verified, unverified, unverified_until] = [0, 0, 0]
+      for (let start: string | undefined = '-'; start !== undefined;) {
+        const entries: Entry[] = await readEntries(start, STEP_SIZE)
+        for (const [id, text] of entries) {
+          if (text !== null && verifyWitness(keys, SIGNED_NAME, text) !== null) verified += 1
+          else [unverified, unverified_until] = [unverified + 1, timeOf(id)]
+        }
+        const last = entries.at(-1)
+        start = last && `(${last[0]}`
+      }
       const answer = await client.eval(COMPLETE_SINCE, 2, STREAM, INCOMPLETE_UNTIL)
       const [first, incomplete_until] = answer as [string | null, string]
-      if (first === null) return null
+      if (first === null || verified === 0) return { since: null, unverified }
+      const since = Math.max(timeOf(first), Number(incomplete_until) || 0, unverified_until)
       // Somebody else may have written a time of the future.
-      return isoTime(Math.min(Math.max(timeOf(first), Number(incomplete_until) || 0), Date.now()))
+      return { since: isoTime(Math.min(since, Date.now())), unverified }
     },
   }
 }

@@ -71,7 +71,7 @@ export type Queue = {
    */
   record(request: AcceptedRequest): void
   /** The stream of accepted requests. Null if they are not recorded: only Redis has one. */
-  readonly accepted: Pick<AcceptedStream, 'read' | 'completeSince'> | null
+  readonly accepted: Pick<AcceptedStream, 'read' | 'completeness'> | null
   /**
    * Receives the states that every process publishes. Resolves when messages are received, or after 1 s if the
    * backend does not answer; connecting then continues in the background.

@@ -1,4 +1,5 @@
 // Reads which requests the system itself names as lost after the database went back in time.
+import { acceptedKeysOf } from '#domain/switches/kept-facts.ts'
 import { openQueue } from '#queue/queue.ts'
 import type { System } from '../system.ts'
 
@@ -8,7 +9,9 @@ export type Losses = {
   recorded_since: number
 }
 
-export async function lossesOf(system: Pick<System, 'sql' | 'redis'>): Promise<Losses> {
+type Losable = Pick<System, 'sql' | 'redis' | 'encryption_keys'>
+
+export async function lossesOf(system: Losable): Promise<Losses> {
   const named = await system.sql<Losses['named']>`
     select data ->> 'idempotency_key' as key, data ->> 'resource_id' as id from events where type = 'request.lost'`
   return { named: [...named], recorded_since: await recordedSince(system) }
@@ -18,13 +21,14 @@ export async function lossesOf(system: Pick<System, 'sql' | 'redis'>): Promise<L
  * Since when all accepted requests are on record, so that the lost ones are named: a batch of requests is not recorded
  * while Redis is down or late. Infinity without Redis, which alone records them. Clock: `performance.now()`.
  */
-export async function recordedSince({ redis }: Pick<System, 'redis'>): Promise<number> {
+export async function recordedSince({ sql, redis, encryption_keys }: Losable): Promise<number> {
   if (redis === null) return Infinity
-  const hooks = { log: () => {}, process_id: 'torture' }
+  const findAcceptedKeys = acceptedKeysOf(sql, () => encryption_keys)
+  const hooks = { log: () => {}, process_id: 'torture', findAcceptedKeys }
   const queue = openQueue({ redis_url: redis.url, database_url: '', accepted_max: 1 }, hooks)
   try {
-    const since = await queue.accepted?.completeSince()
-    return since == null ? Infinity : Date.parse(since) - performance.timeOrigin
+    const { since = null } = (await queue.accepted?.completeness()) ?? {}
+    return since === null ? Infinity : Date.parse(since) - performance.timeOrigin
   } finally {
     await queue.close()
   }

@@ -12,6 +12,7 @@ import {
   type ListedSwitch,
   type SwitchState,
 } from '#domain/switches/find.ts'
+import { acceptedKeysOf } from '#domain/switches/kept-facts.ts'
 import { isBehind } from '#domain/switches/newest.ts'
 import { protectionsOff } from '#domain/switches/protections.ts'
 import { print, terminalText } from '../print.ts'
@@ -32,7 +33,7 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   const audit = await findAuditHead(sql)
   const lost_requests = await findLostRequests(sql, LOST_REQUESTS_SHOWN)
   const witness = await compareWithWitness(sql, config)
-  const recorded = await describeRecorded(config)
+  const recorded = await describeRecorded(sql, config)
   // The key is that of this command: the processes have their own.
   const witness_problems = witness.problems.filter((problem) => problem !== NO_KEY)
   const protections_off = protectionsOff(config, witness_problems)
@@ -114,14 +115,21 @@ function printNewestChange(newest_at: string, { seen_at, is_behind, problems }: 
 }
 
 /** What Redis has recorded of accepted requests, as a text. */
-async function describeRecorded(config: Config): Promise<string> {
+async function describeRecorded(sql: Sql, config: Config): Promise<string> {
+  const { ENCRYPTION_KEY } = config
   if (!usesRedis(config)) return 'no accepted requests: only Redis records them (REDIS_URL)'
-  return await withQueue(config, async ({ accepted }) => {
-    if (accepted === null) return 'no accepted requests: ACCEPTED_MAX is 0'
-    const since = await accepted.completeSince().catch(() => undefined)
-    if (since === undefined) return 'unknown: Redis does not answer'
-    return since === null ? 'no accepted requests yet' : `all accepted requests since ${since}`
-  })
+  if (ENCRYPTION_KEY === undefined) return `unknown: ${NO_KEY}`
+  const recorded = await withQueue(
+    config,
+    async ({ accepted }) => accepted && (await accepted.completeness().catch(() => 'no answer' as const)),
+    acceptedKeysOf(sql, () => ENCRYPTION_KEY),
+  )
+  if (recorded === null) return 'no accepted requests: ACCEPTED_MAX is 0'
+  if (recorded === 'no answer') return 'unknown: Redis does not answer'
+  const { since, unverified } = recorded
+  const readable = since === null ? 'no accepted requests' : `all accepted requests since ${since}`
+  if (unverified === 0) return since === null ? `${readable} yet` : readable
+  return `${readable}, besides ${quantity(unverified, 'record')} that cannot be verified: signed with a key that is no longer in ENCRYPTION_KEY, or written by somebody else`
 }
 
 /** What waits since a switch, one text for each reason. */
