@@ -259,7 +259,7 @@ test('the server is checked while a witness hangs, and a check does not count fo
 
 test('a text without a valid signature counts as silence, and is replaced', async () => {
   const now = await facts()
-  const other = { ...now, system_identifier: '1', switch: 7 }
+  const other = { ...now, system_identifier: '1' }
   const signed = createWitness()
   await keepFacts(await entryAt(signed, newKey()), other)
   // As the previous version has written it: that is no reason for an alarm.
@@ -280,6 +280,24 @@ test('a text without a valid signature counts as silence, and is replaced', asyn
     expect(watch.isCurrent()).toBe(true)
     expect(logError.mock.calls.length > 0).toBe(is_logged)
   }
+})
+
+test('a text without a valid signature that names a later switch is replaced after an hour, and stops nothing', async () => {
+  const witness = createWitness()
+  await keepFacts(await entryAt(witness, newKey()), { ...(await facts()), switch: 7 })
+  const later = witness.stored
+  const log = createLog('silent', 'test')
+  const logError = vi.spyOn(log, 'error')
+  const watch = await startWatch(witness, log)
+  await eventually(async () => expect(witness.asked).toBeGreaterThan(3))
+  expect(watch.isCurrent()).toBe(true)
+  expect(witness.stored).toBe(later)
+  expect(logError).toHaveBeenCalledWith(expect.anything(), expect.stringContaining('a later switch'))
+  const now = performance.now.bind(performance)
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 3_600_000)
+  onTestFinished(() => clock.mockRestore())
+  await eventually(async () => expect(witness.stored).not.toBe(later))
+  expect(await keepFacts(await entryAt(witness), null)).toMatchObject({ facts: { switch: 0 } })
 })
 
 test('a process that is behind what it has read once asks again, and works if that was wrong', async () => {

@@ -24,6 +24,11 @@ export function verifyWitness(keys: readonly Buffer[], name: string, signed: str
   return keys.some((key) => timingSafeEqual(claimed, signatureOf(key, name, text))) ? text : null
 }
 
+/** The text without its signature, which may be wrong; null if it has none. */
+export function unverifiedText(signed: string): string | null {
+  return SIGNATURE.exec(signed)?.[1] ?? null
+}
+
 function signatureOf(key: Buffer, name: string, text: string): Buffer {
   return createHmac('sha256', key).update(`${name} ${text}`).digest()
 }

@@ -2,7 +2,7 @@
 // ENCRYPTION_KEY.
 import type { Sql } from '#core/db.ts'
 import { withTimeout } from '#core/timeout.ts'
-import { signWitness, verifyWitness, witnessKeys } from '#core/witness-signature.ts'
+import { signWitness, unverifiedText, verifyWitness, witnessKeys } from '#core/witness-signature.ts'
 import type { Witness } from '#core/witness.ts'
 import { decodeFacts, encodeFacts } from './facts.ts'
 import type { ServerFacts } from './server.ts'
@@ -32,6 +32,12 @@ export type WitnessEntry = { witness: Witness; name: string; encryption_keys: st
 export function acceptedKeysOf(sql: Sql, encryptionKeys: () => string): () => Promise<Buffer[]> {
   let name: string | undefined
   return async () => witnessKeys(encryptionKeys(), (name ??= await findWitnessName(sql)))
+}
+
+/** The facts that a text without a valid signature claims; null if it claims none. */
+export function claimedFacts(invalid: string): ServerFacts | null {
+  const text = unverifiedText(invalid)
+  return text === null ? null : decodeFacts(text)
 }
 
 /** `facts` null: the witness keeps none. `invalid`: the text without a valid signature that it keeps instead. */

@@ -4,7 +4,14 @@ import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { throttle } from '#core/seldom.ts'
 import { isFromPreviousVersion, newerFacts, withLatestClock } from './facts.ts'
-import { findWitnessName, keepFacts, NO_SIGNATURE, witnessProblem, type NamedWitness } from './kept-facts.ts'
+import {
+  claimedFacts,
+  findWitnessName,
+  keepFacts,
+  NO_SIGNATURE,
+  witnessProblem,
+  type NamedWitness,
+} from './kept-facts.ts'
 import type { ServerFacts } from './server.ts'
 
 export type Memory = {
@@ -29,6 +36,21 @@ const RECENT_MS = 5_000
 /** The part of an invalid text that is logged, as evidence. */
 const LOGGED_LENGTH = 1_000
 
+/**
+ * How long an unchanged text is kept that claims a later switch. A process with its key would write each second. It is
+ * replaced in the end, because otherwise whoever writes one text would turn the witness off for good.
+ */
+const LATER_SWITCH_MS = 3_600_000
+
+/** `since`: when this process has first read it, by `performance.now()`. */
+type InvalidText = { text: string; since: number }
+
+/** Whether the text claims a switch after these facts, and is to be kept. */
+function isKept({ text, since }: InvalidText, facts: ServerFacts): boolean {
+  const claimed = claimedFacts(text)
+  return claimed !== null && claimed.switch > facts.switch && performance.now() < since + LATER_SWITCH_MS
+}
+
 /** `encryptionKeys`: the present keys of ENCRYPTION_KEY. It is called only if there are witnesses. */
 export function createMemory(
   sql: Sql,
@@ -42,12 +64,12 @@ export function createMemory(
   const answers = new Map<NamedWitness, ServerFacts | null>()
   /** Why each silent witness cannot be used. */
   const silent = new Map<NamedWitness, string>(witnesses.map((each) => [each, 'it has not answered yet']))
-  const invalid = new Map<NamedWitness, string>()
+  const invalid = new Map<NamedWitness, InvalidText>()
   const warn = throttle(
     (suppressed, text: string) =>
       log.error(
         { text: text.slice(0, LOGGED_LENGTH), suppressed },
-        'a witness of the database has a text without a valid signature: somebody has changed it, or the processes have different keys in ENCRYPTION_KEY. It counts as silent, and the text is replaced',
+        'a witness of the database has a text without a valid signature: somebody has changed it, or the processes have different keys in ENCRYPTION_KEY. It counts as silent, and the text is replaced. If it names a later switch than the database has, it is replaced after an hour: before, add its key to ENCRYPTION_KEY, or remove it',
       ),
     60_000,
   )
@@ -61,15 +83,18 @@ export function createMemory(
   ): Promise<ServerFacts | null | undefined> {
     name ??= await findWitnessName(sql)
     const entry = { witness: asked.witness, name, encryption_keys: encryptionKeys() }
+    const before = invalid.get(asked)
+    const replaced = before && facts && !isKept(before, facts) ? before.text : undefined
     let problem: string | undefined
-    const kept = await keepFacts(entry, facts, invalid.get(asked)).catch((error: unknown) => {
+    const kept = await keepFacts(entry, facts, replaced).catch((error: unknown) => {
       problem = witnessProblem(error)
     })
     if (kept?.invalid === undefined) invalid.delete(asked)
     else {
       problem = NO_SIGNATURE
-      invalid.set(asked, kept.invalid)
-      if (!isFromPreviousVersion(kept.invalid)) warn(kept.invalid)
+      const found = kept.invalid === before?.text ? before : { text: kept.invalid, since: performance.now() }
+      invalid.set(asked, found)
+      if (!isFromPreviousVersion(found.text)) warn(found.text)
     }
     metrics.witnessUsable.set({ witness: asked.called }, problem === undefined ? 1 : 0)
     if (problem === undefined) silent.delete(asked)
