@@ -10,6 +10,8 @@ import { metrics } from '#core/metrics.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
 import { signWitness, verifyWitness, witnessKeys } from '#core/witness-signature.ts'
+import { jobs as auditJobs } from '#domain/audit/jobs.ts'
+import { fullScope } from '#domain/audit/scope.ts'
 import { findDue, findOldestDue } from '#domain/jobs/claimable.ts'
 import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
 import { decodeFacts, encodeFacts } from '#domain/switches/facts.ts'
@@ -189,7 +191,11 @@ test('after a failover, open work counts as sent, and payouts, refunds and messa
     await releasing`
       update jobs set run_at = now() - interval '1 hour', wakeup_sent_at = now() - interval '1 hour'
       where finished_at is null`
+    const limits = { since: new Date().toISOString(), until: null, stuck_after_s: 60 }
+    const unclaimed = async () => await releasing`${auditJobs(releasing, fullScope(releasing), limits)}`
+    expect(await unclaimed()).toEqual([])
     await releasing`update database_switches set lists_read_at = now()`
+    expect(await unclaimed()).toEqual([])
     const oldest = await findOldestDue(releasing, queues, JOB_NAMES)
     expect(oldest.toSorted((one, other) => one.queue.localeCompare(other.queue))).toEqual(
       queues.map((queue) => ({ queue, age_s: 0 })),

@@ -47,7 +47,7 @@ export function isHeld(sql: Sql | Tx): Fragment {
 }
 
 /** When jobs last stopped waiting since a switch, as far as it is recorded; null if none ever waited. */
-export function holdsEndedAt(sql: Sql): Fragment {
+export function holdsEndedAt(sql: Sql | Tx): Fragment {
   return sql`(
     select max(greatest(s.released_at, s.lists_read_at, s.lists_waived_at, s.discarded_at)) from database_switches s)`
 }
