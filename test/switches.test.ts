@@ -498,8 +498,10 @@ test('an opt-out that the database has lost is read again before an SMS that was
   await eventually(async () => expect(await stateOf(in_doubt)).toBe('unknown'))
   await sql`update jobs set run_at = now() where resource_id = ${other}`
   await eventually(async () => {
-    const [job] = await sql`select last_error from jobs where resource_id = ${other}`
+    const [job] = await sql`select last_error, failures from jobs where resource_id = ${other}`
     expect(JSON.stringify(job)).toContain('opt-outs since the switch of the database have not been read yet')
+    // However long it waits, the retries after a refusal of the provider are left.
+    expect(job).toMatchObject({ failures: 0 })
   })
   expect(await stateOf(other)).toBe('scheduled')
   const status = async () => (await runHere(recoverCommand, [], world.env)).stdout

@@ -47,10 +47,8 @@ export type MessageSender = {
   /** The time of the last lookup, in milliseconds after the message became unknown. */
   last_lookup_ms: number
 }
-/** The delay before another attempt while opt-outs must be read. */
-const OPT_OUTS_DELAY_MS = 1_000
-/** The delay before another attempt while accepted requests must be compared with the database. */
-const COMPARISON_DELAY_MS = 5_000
+/** The delay before another attempt while opt-outs must be read, or accepted requests compared with the database. */
+const WAIT_AFTER_SWITCH_MS = 5_000
 
 const begin = createBatcherPerPool<MessageToBegin, MessageToSend | undefined>(
   'begin_message',
@@ -85,14 +83,13 @@ async function beginAndSend(
     context.database.hasSwitched() &&
     (await awaitsOptOuts(context.sql, idsOf(job)))
   )
-    return retry('opt-outs since the switch of the database have not been read yet', {
-      after_ms: OPT_OUTS_DELAY_MS,
-      unsent: true,
+    return giveBack('opt-outs since the switch of the database have not been read yet', {
+      delay_ms: WAIT_AFTER_SWITCH_MS,
     })
   const loss = sender.channel === 'email' ? await lossOf(context, job) : null
   if (loss === 'not_compared')
     return giveBack('accepted requests have not been compared since the switch of the database', {
-      delay_ms: COMPARISON_DELAY_MS,
+      delay_ms: WAIT_AFTER_SWITCH_MS,
     })
   // Files are read even if an earlier attempt may have reached the provider: only the message's row shows whether the
   // message has begun.
