@@ -12,13 +12,14 @@ export const processorCall = {
 
 const payment = z.object({ payment_id: z.uuid() })
 
-const change = payment.extend({
-  /**
-   * The payment had the requested status before the request: the call only shows whether an earlier request with this
-   * key had the effect.
-   */
-  confirms: z.literal(true).optional(),
-})
+/**
+ * The payment had the requested status before the request: the call only shows whether an earlier request with this key
+ * had the effect.
+ */
+const confirms = z.literal(true).optional()
+const change = payment.extend({ confirms })
+/** Also in the request: a worker that does not know the field would take any key for that of the earlier request. */
+const confirmation = { confirms }
 
 export const authorizePayment = defineJob({
   name: 'payment.authorize',
@@ -52,7 +53,7 @@ export const capturePayment = defineJob({
     held_with: null,
     status: 'capturing',
     makes: null,
-    request: z.strictObject({ reference: z.string(), amount_minor: z.int() }),
+    request: z.strictObject({ reference: z.string(), amount_minor: z.int(), ...confirmation }),
   },
 })
 
@@ -66,7 +67,7 @@ export const cancelPayment = defineJob({
     held_with: null,
     status: 'canceling',
     makes: null,
-    request: z.strictObject({ reference: z.string(), reason: z.string().nullable() }),
+    request: z.strictObject({ reference: z.string(), reason: z.string().nullable(), ...confirmation }),
   },
 })
 

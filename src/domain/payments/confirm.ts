@@ -20,6 +20,7 @@ export async function confirmCapture(
   const call = requestJson(sql, capturePayment, {
     reference: sql`processor_reference`,
     amount_minor: sql`amount_captured_minor`,
+    confirms: sql`true`,
   })
   const fits = sql`
     p.status = 'captured' and p.amount_captured_minor = coalesce(a.amount_minor, p.amount_minor)
@@ -35,6 +36,7 @@ export async function confirmCancel(
   const call = requestJson(sql, cancelPayment, {
     reference: sql`processor_reference`,
     reason: sql`reason`,
+    confirms: sql`true`,
   })
   const fits = sql`p.status = 'canceled' and ${isRecovered(sql, sql`p.canceled_at`, cancelPayment.name)}`
   return await confirm(sql, request, fits, cancelPayment, call)
