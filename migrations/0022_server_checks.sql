@@ -1,4 +1,4 @@
--- locks: lineage
+-- locks: lineage, database_switches
 
 -- What a witness remembers is compared with more than positions of the write-ahead log: whatever writes to a copy of
 -- the files before a process checks it moves its position on.
@@ -21,6 +21,9 @@ alter table lineage
   add column sealed_at timestamptz,
   add column is_superseded boolean not null default false;
 update lineage set sealed_at = now() where seal is not null;
+
+-- When a part of the switch was recorded last.
+alter table database_switches add column progressed_at timestamptz;
 
 create or replace function newest_change(until timestamptz) returns timestamptz language sql stable as $$
   select greatest(
@@ -129,7 +132,7 @@ begin
       greatest(clock_timestamp(), record_switch.newest_at + interval '1 microsecond'))
     returning * into switch;
   elsif switch.number < next_number or record_switch.newest_at < switch.newest_at
-    or switch.switched_at < clock_timestamp() - interval '10 minutes' then
+    or coalesce(switch.progressed_at, switch.switched_at) < clock_timestamp() - interval '10 minutes' then
     -- The recording was interrupted, the database was restored meanwhile, so that a witness knows the number, or an
     -- operator names an earlier time: the jobs are visited again. What was lost meanwhile can make it a restore.
     is_lower := switch.number < next_number or record_switch.newest_at < switch.newest_at;
@@ -142,6 +145,7 @@ begin
       witnessed_at = coalesce((record_switch.witness ->> 'clock')::timestamptz, witnessed_at)
     where number = switch.number returning * into switch;
   end if;
+  update database_switches set progressed_at = clock_timestamp() where number = switch.number;
 
   with visit as materialized (
     select * from jobs j where j.finished_at is null and j.created_at < switch.switched_at
@@ -389,6 +393,7 @@ begin
 end $$;
 
 -- See 0015_settings.sql.
+alter table database_switches alter column progressed_at set statistics 10;
 do $$
 declare
   each record;

@@ -526,8 +526,13 @@ test('feeds are restarted in batches before the server is in use', async () => {
   }
   expect(await check(null)).toMatchObject({ state: 'recording', recorded: false })
   expect(await count()).toBe(5000)
+  // However long the recording takes, it does not begin anew while it goes on.
+  await sql`update database_switches set switched_at = switched_at - interval '1 hour'`
   expect(await check(null)).toMatchObject({ state: 'current', recorded: true })
   expect(await count()).toBe(5001)
+  const [recording] = await sql<{ minutes: number }[]>`
+    select extract(epoch from recorded_at - switched_at) / 60 as minutes from database_switches`
+  expect(Number(recording!.minutes)).toBeGreaterThanOrEqual(60)
   const again = await sql`
     select from events where type = 'feed.restarted' group by tenant_id having count(*) > 1`
   expect(again).toHaveLength(0)
