@@ -1,4 +1,4 @@
--- locks: lineage, database_switches
+-- locks: lineage, database_switches, processes
 
 -- What a witness remembers is compared with more than positions of the write-ahead log: whatever writes to a copy of
 -- the files before a process checks it moves its position on.
@@ -24,6 +24,9 @@ update lineage set sealed_at = now() where seal is not null;
 
 -- When a part of the switch was recorded last.
 alter table database_switches add column progressed_at timestamptz;
+
+-- `lineage.sealed_at` of the seal that the process has noticed, once it has ended all work that it admitted before.
+alter table processes add column sealed_at timestamptz;
 
 create or replace function newest_change(until timestamptz) returns timestamptz language sql stable as $$
   select greatest(
@@ -367,7 +370,7 @@ begin
   end if;
   select * into kept from lineage;
   return server || jsonb_build_object('started_at', pg_postmaster_start_time(), 'switch', kept.last_switch,
-    'hold', kept.hold, 'seal', case when may_record then kept.seal end, 'state', state, 'recorded', recorded,
+    'hold', kept.hold, 'seal', case when may_record then kept.seal end, 'sealed_at', kept.sealed_at, 'state', state, 'recorded', recorded,
     'raised_heartbeat', raised_heartbeat,
     'recording_since', (select s.switched_at from database_switches s where s.recorded_at is null), 'lost_since', (
       select min(s.newest_at) from database_switches s
@@ -394,6 +397,7 @@ end $$;
 
 -- See 0015_settings.sql.
 alter table database_switches alter column progressed_at set statistics 10;
+alter table processes alter column sealed_at set statistics 10;
 do $$
 declare
   each record;

@@ -103,7 +103,7 @@ begin
     -- Each process checks whether the database is migrated for its version.
     ('sluice_service', 'schema_migrations', 'select (name)'),
     -- Each process reports that it runs.
-    ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at, ended_at)'),
+    ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at, sealed_at), update (seen_at, sealed_at, ended_at)'),
     -- The webhooks host is public: it reads neither the seal, nor who decided about switches.
     ('sluice_api', 'installation', 'select (id)'),
     ('sluice_worker', 'installation', 'select (id)'),

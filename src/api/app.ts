@@ -98,14 +98,10 @@ export async function buildApi(context: ApiContext, hooks: CallerHooks): Promise
   }
 
   app.addHook('onRequest', admit)
-  app.addHook('preHandler', (request, _reply, done) => {
-    // The database may have been sealed while the body arrived.
-    if (needsKey(request)) database.assertCurrent()
-    done()
-  })
+  trackRequests(app, database, hooks)
   traceRequests(app, config, ({ credentials }) => credentials?.tenant_id)
   chargeAnswers(app, limit, keyless, charge)
-  addCallerHooks(app, hooks)
+  if (hooks.onOperation !== undefined) reportOperations(app, hooks.onOperation)
   app.addHook('onClose', close)
   app.setErrorHandler((error: FastifyError, request, reply) =>
     refusals.refuse(withKeyProblem(error, request), request, reply),
@@ -150,21 +146,35 @@ function chargeAnswers(
   })
 }
 
-/** Adds the hooks `before` and `after` to the routes of `/v1`, and calls `onOperation` for each operation. */
-function addCallerHooks(app: FastifyInstance, { before, after, onOperation }: CallerHooks): void {
-  if (before !== undefined)
-    app.addHook('preHandler', async (request, reply) => {
-      if (needsKey(request)) await before(request, reply)
-    })
+/** Counts each request to `/v1` until it can write no more, also if it was answered before, and calls its hooks. */
+function trackRequests(
+  app: FastifyInstance,
+  database: ApiContext['database'],
+  { before, after }: CallerHooks,
+): void {
+  app.addHook('onRoute', (added) => {
+    if (!isV1(added.url)) return
+    const { handler } = added
+    added.handler = async function (request, reply) {
+      return await database.track(async () => {
+        // The database may have been sealed while the body arrived.
+        database.assertCurrent()
+        await before?.(request, reply)
+        return await handler.call(this, request, reply)
+      })
+    }
+  })
   if (after !== undefined)
     app.addHook('onSend', async (request, reply) => {
-      if (needsKey(request)) await after(request, reply)
+      if (needsKey(request)) await database.track(async () => await after(request, reply))
     })
-  if (onOperation !== undefined)
-    app.addHook('onRoute', ({ method, config: of }) => {
-      const name = of?.definition?.operation_id
-      if (name !== undefined && typeof method === 'string') onOperation({ method, name })
-    })
+}
+
+function reportOperations(app: FastifyInstance, onOperation: NonNullable<CallerHooks['onOperation']>): void {
+  app.addHook('onRoute', ({ method, config: of }) => {
+    const name = of?.definition?.operation_id
+    if (name !== undefined && typeof method === 'string') onOperation({ method, name })
+  })
 }
 
 function keyOf({ credentials }: FastifyRequest): Record<string, unknown> {

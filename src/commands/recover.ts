@@ -1,12 +1,10 @@
 // `npm run recover`: what operators read and decide after a restore or failover of the database, and before a move.
 import { parseArgs } from 'node:util'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
-import { quantity } from '#core/describe.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
-import { countRunningJobs, findNewestChange, findSwitchState, isBeingWritten } from '#domain/switches/find.ts'
-import { declareSwitch, releaseSwitches, sealDatabase, type HeldMessages } from '#domain/switches/release.ts'
+import { findNewestChange, findSwitchState } from '#domain/switches/find.ts'
+import { declareSwitch, releaseSwitches, type HeldMessages } from '#domain/switches/release.ts'
 import { requireYes } from './ask.ts'
 import {
   findCommand,
@@ -24,6 +22,7 @@ import { newInstallation } from './recover/new-installation.ts'
 import { NO_KEY, printNewest, readNewest } from './recover/newest.ts'
 import { OPTIONS_OF, RECOVER_OPTIONS, type Recover } from './recover/options.ts'
 import { rehearse } from './recover/rehearse.ts'
+import { seal } from './recover/seal.ts'
 import { status } from './recover/status.ts'
 
 const HELP = `sluice recover: after a restore or failover of the database, and before it moves to another server.
@@ -56,7 +55,9 @@ switched  says that the database went back to the time --to, if no process could
           witness, and asks. --yes and --json do not ask. If it is stopped, run it again: all jobs wait until then.
           Needs ENCRYPTION_KEY if there is Redis or WITNESS_URL.
 seal      stops requests and jobs before a planned move to another server (a dump, a copy). The new server is then taken
-          over without any wait. Asks; --yes and --json do not ask. --undo ends a move that is given up.
+          over without any wait. Waits until each process has reported that its requests and jobs have ended: nothing is
+          written afterwards. After --wait seconds (default: 120), names the processes that have not, with exit code 1:
+          stop them, and seal again. Asks; --yes and --json do not ask. --undo ends a move that is given up.
 new-installation
           makes a copy of a database, such as one for staging, an installation of its own: it ignores what the original
           creates at providers, and all its jobs wait as after a restore. Refused while a process uses the database.
@@ -90,10 +91,6 @@ const COMMANDS = {
   compare: compareOldPrimary,
   'new-installation': newInstallation,
 }
-/** How long a seal waits for running jobs: longer than the calls to providers. */
-const SEAL_TIMEOUT_MS = 120_000
-/** Each process checks the seal every second. */
-const SEAL_NOTICED_MS = 2_500
 const BY = commandActor('npm run recover', null)
 
 export async function recoverCommand(args: string[], env: NodeJS.ProcessEnv): Promise<number | void> {
@@ -182,38 +179,6 @@ async function switchTimeOf(sql: Sql, to: string): Promise<string> {
       `--to ${time} is later than the newest change in the database, ${newest_at}: what happened between them may be missing. Give --to ${newest_at}, or an earlier time until which nothing is missing.`,
     )
   return time
-}
-
-async function seal({ sql, values }: Recover): Promise<void> {
-  if (!values.undo && !values.json && !values.yes)
-    await requireYes(
-      'All requests are refused and no job starts, until the database has moved. Is that right?',
-    )
-  const changed = await sealDatabase(sql, !values.undo, BY)
-  const running = values.undo ? 0 : await waitForJobs(sql)
-  if (values.json) print(JSON.stringify({ sealed: !values.undo, changed, running }))
-  if (values.undo && !changed) throw new ConfigError('The database was not sealed.')
-  if (values.json) return
-  if (values.undo) return print('The seal is ended.')
-  if (running > 0)
-    throw new ConfigError(
-      `${quantity(running, 'job')} still run: wait until npm run queues shows none, then move the database.`,
-    )
-  print('Sealed: requests are refused, and no job runs. Stop all processes, and then move the database.')
-}
-
-/**
- * Waits until no request that was admitted before the seal writes and no job runs, and returns how many jobs still run
- * after the timeout.
- */
-async function waitForJobs(sql: Sql): Promise<number> {
-  await sleep(SEAL_NOTICED_MS)
-  const ends_at = performance.now() + SEAL_TIMEOUT_MS
-  for (;;) {
-    const running = await countRunningJobs(sql)
-    if ((running === 0 && !(await isBeingWritten(sql))) || performance.now() > ends_at) return running
-    await sleep(500)
-  }
 }
 
 if (import.meta.main) await runAsProgram(recoverCommand)

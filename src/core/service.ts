@@ -8,7 +8,7 @@ import { describeSecretFiles, describeVariables } from './config/help.ts'
 import { rereadSecrets, type CheckNewSecret } from './config/reread.ts'
 import type { ProcessName } from './config/row.ts'
 import { unavailability, type Sql } from './db.ts'
-import { startHeartbeat, type ProcessFacts } from './heartbeat.ts'
+import type { ProcessFacts } from './heartbeat.ts'
 import { HEALTH_PATH } from './listener.ts'
 import { assertMigrated } from './migrate.ts'
 import { asPrometheusFormat, contentTypeOf, registry, wantsOpenMetrics } from './metrics.ts'
@@ -183,6 +183,8 @@ async function reportReread(
     log.warn({ changed }, `${outcome}; ${problems.length} ${problems.length === 1 ? 'was' : 'were'} refused`)
 }
 
+type ReportingDatabase = { assertCurrent: () => void; reportProcess: (process: ProcessFacts) => void }
+
 /**
  * Creates a started service. The service is ready while its database is ready and `database` is the one in use, and
  * `/readyz` shows `facts`. Its heartbeat shows the service in the operators' list of processes. Closing the service
@@ -190,11 +192,11 @@ async function reportReread(
  */
 export function createService(
   cleanup: AsyncDisposableStack,
-  { sql, database }: { sql: Sql; database: { assertCurrent: () => void } },
+  { sql, database }: { sql: Sql; database: ReportingDatabase },
   process: ProcessFacts,
   facts: Record<string, unknown> = {},
 ): Service {
-  const heartbeat = startHeartbeat(sql, process)
+  database.reportProcess(process)
   return {
     async ready() {
       await assertMigrated(sql, process.name)
@@ -202,7 +204,6 @@ export function createService(
       return facts
     },
     async close() {
-      await heartbeat.stop()
       await cleanup.disposeAsync()
     },
   }

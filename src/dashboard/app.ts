@@ -12,6 +12,7 @@ import { AppError } from '#core/errors.ts'
 import { createListener, HEALTH_PATH } from '#core/listener.ts'
 import { createPageAdmission, V1_PREFIX } from './admission.ts'
 import type { DashboardContext } from './context.ts'
+import { isMutating } from './guard.ts'
 import { recordOutcome } from './on-record.ts'
 import { pageRoutes } from './pages.ts'
 import { DASHBOARD_ROUTES } from './routes/index.ts'
@@ -25,11 +26,11 @@ type DashboardServices = Pick<DashboardContext, 'sessions' | 'operatorSql' | 'em
 
 /** Builds the dashboard. The caller starts and closes it. */
 export async function buildDashboard(api: ApiContext, services: DashboardServices): Promise<FastifyInstance> {
-  const { config, sql, log } = api
+  const { config, log } = api
   const refusals = createRefusals(() => config.API_URL ?? '', log)
   const admit = createPageAdmission(api)
   const sessionLookup = createSessionLookup(api, services.sessions)
-  const gate = createTenantGate(sql, sessionLookup.requireSession)
+  const gate = createTenantGate(api, sessionLookup.requireSession)
   const { app: v1, operations } = await buildApiForSessions(api, gate)
   const app = createListener('dashboard', {
     log,
@@ -78,7 +79,20 @@ export async function buildDashboard(api: ApiContext, services: DashboardService
     // Only API queries must be canonical. In addresses of pages, browsers may write a space as +.
     if (url.startsWith('/api/')) checkPlus(url)
   })
-  app.addHook('onSend', async (request, reply) => await recordOutcome(api, request, reply))
+  app.addHook('onRoute', (added) => {
+    if (![added.method].flat().some((method) => isMutating({ method }))) return
+    const { handler } = added
+    added.handler = async function (request, reply) {
+      return await api.database.track(async () => {
+        api.database.assertCurrent()
+        return await handler.call(this, request, reply)
+      })
+    }
+  })
+  app.addHook(
+    'onSend',
+    async (request, reply) => await api.database.track(() => recordOutcome(api, request, reply)),
+  )
   app.addHook('preClose', async () => {
     endWaits(api)
     await v1.close()

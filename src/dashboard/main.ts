@@ -1,7 +1,7 @@
 // The `dashboard` process: sign-in, tenant pages and operations.
+import type { ApiContext } from '#api/context.ts'
 import { openApiContext } from '#api/open.ts'
 import type { Config } from '#core/config.ts'
-import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { runService, createService, type Service } from '#core/service.ts'
 import { listenAddresses, listenAt } from '#core/startup.ts'
@@ -27,18 +27,22 @@ export async function startDashboard(config: Config, log: Log): Promise<Service 
   })
   ends.defer(() => app.close())
   const url = await listenAt(app, listenAddresses(config).dashboard)
-  ends.defer(startSessionCleanup(context.sql, log))
+  ends.defer(startSessionCleanup(context))
   log.info({ url: config.DASHBOARD_URL ?? url }, 'the dashboard listens')
   return { url, ...createService(ends.move(), context, { name: 'dashboard' }) }
 }
 
 /** Deletes expired sessions now and every five minutes. Returns a function that stops this. */
-function startSessionCleanup(sql: Sql, log: Log): () => Promise<void> {
+function startSessionCleanup({ sql, database, log }: ApiContext): () => Promise<void> {
   let running = Promise.resolve()
   const cleanUp = () => {
-    running = deleteExpiredSessions(sql).catch((err: unknown) =>
-      log.warn({ err }, 'expired sessions could not be deleted: retrying in five minutes'),
-    )
+    running = database
+      .track(async () => {
+        if (database.isCurrent()) await deleteExpiredSessions(sql)
+      })
+      .catch((err: unknown) =>
+        log.warn({ err }, 'expired sessions could not be deleted: retrying in five minutes'),
+      )
   }
   cleanUp()
   const timer = setInterval(cleanUp, CLEANUP_INTERVAL_MS)

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import type { Sql } from '#core/db.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
+import type { DatabaseWatch } from '#domain/switches/watch.ts'
 import { findTenantsOf, type SignedIn } from '#domain/people/find.ts'
 import { actorOf, requireTenant, type DashboardContext } from './context.ts'
 import { isMutating } from './guard.ts'
@@ -14,7 +15,7 @@ const REPEATED_ACCESS_MS = 60_000
 const MAX_RECENT_ACCESSES = 10_000
 
 export function createTenantGate(
-  sql: Sql,
+  { sql, database }: { sql: Sql; database: DatabaseWatch },
   requireSession: (request: FastifyRequest) => Promise<SignedIn>,
 ): DashboardContext['gate'] {
   const recorded_at = new Map<string, number>()
@@ -28,7 +29,10 @@ export function createTenantGate(
       const access = `${by.actor_id} ${tenant_id} ${request.url}`
       const now = performance.now()
       if ((recorded_at.get(access) ?? -Infinity) > now - REPEATED_ACCESS_MS) return
-      await appendAuditEntry(sql, by, act)
+      await database.track(async () => {
+        database.assertCurrent()
+        await appendAuditEntry(sql, by, act)
+      })
       if (recorded_at.size >= MAX_RECENT_ACCESSES) recorded_at.clear()
       recorded_at.set(access, now)
     },

@@ -87,14 +87,16 @@ function createStoreNotification({ sql, database, wakeups }: WebhooksContext): S
     { gather_ms: GATHER_MS },
   )
   async function storeOne(notification: ReceivedNotification, request: FastifyRequest) {
-    database.assertCurrent()
     const { id, event_id, provider } = notification
     const ids = { notification_id: id, event_id }
     request.facts = ids
     const will_wake = wakeups.admits(applyNotification.queue, SYSTEM_TENANT_ID)
     // A notification may still be stored after the timeout. Then the provider's retry is a duplicate.
     const stored = await withTimeout(
-      store({ ...notification, will_wake, request_id: request.id }),
+      database.track(async () => {
+        database.assertCurrent()
+        return await store({ ...notification, will_wake, request_id: request.id })
+      }),
       STORE_TIMEOUT_MS,
     )
     const state = stored?.state ?? 'duplicate'

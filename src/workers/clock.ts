@@ -3,6 +3,7 @@ import { databaseCode, isDatabaseFailure, unavailability } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { throttle } from '#core/seldom.ts'
+import type { DatabaseWatch } from '#domain/switches/watch.ts'
 
 export type Loop = { close(): Promise<void> }
 /** `runNow` shortens the current wait: call it when the interval has become shorter. */
@@ -75,4 +76,28 @@ export function repeat(
       await running
     },
   }
+}
+
+/** The interval of work that may write, while the server is not in use or the database is sealed. */
+const STOPPED_INTERVAL_MS = 1_000
+
+/**
+ * Like `repeat`, for work that may write: it does not begin unless the server is in use, and a seal of the database
+ * waits for its end.
+ */
+export function repeatWrites(
+  { log, database }: { log: Log; database: DatabaseWatch },
+  name: string,
+  interval_ms: () => number,
+  work: () => Promise<void>,
+): RestartableLoop {
+  return repeat(
+    log,
+    name,
+    () => (database.isCurrent() ? interval_ms() : STOPPED_INTERVAL_MS),
+    async () =>
+      await database.track(async () => {
+        if (database.isCurrent()) await work()
+      }),
+  )
 }

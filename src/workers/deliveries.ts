@@ -11,7 +11,7 @@ import {
 } from '#domain/deliveries/claim.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import type { Queue } from '#queue/queue.ts'
-import { repeat, type Loop } from './clock.ts'
+import { repeatWrites, type Loop } from './clock.ts'
 import type { WorkerContext } from './context.ts'
 import { createPace } from './pace.ts'
 import type { Performer } from './perform.ts'
@@ -39,7 +39,7 @@ type DeliveryOptions = { queue: Queue; performer: Performer; worker: string; con
  * room for: at once from changed backlogs, and by a regular scan of all backlogs.
  */
 export function deliverEvents(context: WorkerContext, options: DeliveryOptions): Loop[] {
-  const { sql, log } = context
+  const { sql } = context
   let closing = false
   const wake = () => {
     if (!closing) scanning_changed.runNow()
@@ -48,27 +48,27 @@ export function deliverEvents(context: WorkerContext, options: DeliveryOptions):
   const sequencer = createSequencer(context, options, (tenants) => backlogs.changed(tenants))
   const claim = createClaimer(context, options, backlogs)
   const scan = createScan(sql, claim)
-  const sequencing = repeat(
-    log,
+  const sequencing = repeatWrites(
+    context,
     'sequencing events',
     () => sequencer.intervalMs(),
     () => sequencer.sequence(),
   )
-  const scanning_changed = repeat(
-    log,
+  const scanning_changed = repeatWrites(
+    context,
     'claiming deliveries of changed backlogs',
     () => (backlogs.isEmpty() ? IDLE_INTERVAL_MS : BUSY_INTERVAL_MS),
     async () => await scanChanged(backlogs, claim),
   )
   // The regular scan has a loop of its own, so that new events do not wait for it.
-  const scanning_all = repeat(
-    log,
+  const scanning_all = repeatWrites(
+    context,
     'claiming deliveries',
     () => scan.intervalMs(),
     () => scan.next(),
   )
-  const recovering = repeat(
-    log,
+  const recovering = repeatWrites(
+    context,
     'recovering deliveries',
     () => RECOVERY_INTERVAL_MS,
     async () => await recover(sql, () => closing),

@@ -85,9 +85,11 @@ export function createPerformer(
 
   async function claimAndRun(job: { id: string; queue: string }): Promise<void> {
     if (closing) return
-    const claimed = await claim(job)
-    if (claimed !== undefined)
-      await withLease(claimed.job, (lease) => runClaimed(run_context, claimed, lease))
+    await context.database.track(async () => {
+      const claimed = await claim(job)
+      if (claimed !== undefined)
+        await withLease(claimed.job, (lease) => runClaimed(run_context, claimed, lease))
+    })
   }
 
   /** Renews the job's lease and counts the job for its tenant until `work` ends. */
@@ -111,7 +113,7 @@ export function createPerformer(
     async performClaimed(job, requested_at, begins_in_ms = 0) {
       const claimed_at = performance.now()
       // The lease is also renewed while the job waits for a slot or for its start time.
-      await withLease(job, async (lease) => {
+      const perform = async (lease: Lease) => {
         const begins_at = performance.now() + begins_in_ms
         const run = () =>
           runClaimed(run_context, { job: applyCallRule(job), requested_at, claimed_at }, lease)
@@ -121,7 +123,8 @@ export function createPerformer(
           if (begins_in_ms > 0) await sleep(Math.max(0, begins_at - performance.now()))
           await run()
         })
-      })
+      }
+      await context.database.track(() => withLease(job, perform))
     },
     room: running.room,
     shares,

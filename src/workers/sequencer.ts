@@ -23,7 +23,7 @@ type Sequencer = { sequence(): Promise<void>; intervalMs(): number }
 
 /** `sequenced` is called with the tenants whose events have new deliveries. */
 export function createSequencer(
-  { sql, database }: WorkerContext,
+  { sql }: WorkerContext,
   { queue, performer }: { queue: Queue; performer: Performer },
   sequenced: (tenants: string[]) => void,
 ): Sequencer {
@@ -35,7 +35,6 @@ export function createSequencer(
   return {
     async sequence() {
       began_at = performance.now()
-      if (!database.isCurrent()) return
       const tenants = await sequenceEvents(sql, batch_rows).catch((error: unknown) => {
         if (databaseCode(error) === STATEMENT_CANCELED)
           batch_rows = Math.max(BATCH_ROWS.min, Math.floor(batch_rows / 2))

@@ -11,6 +11,8 @@ import { createUsers } from './users.ts'
 export const CURRENT_DATABASE: DatabaseWatch = {
   isCurrent: () => true,
   assertCurrent() {},
+  track: async (work) => await work(),
+  reportProcess() {},
   isHeld: () => false,
   lostSince: () => null,
   hasSwitched: () => false,

@@ -16,6 +16,7 @@ export const RECOVER_OPTIONS = {
   keep: { type: 'boolean', default: false },
   'without-lists': { type: 'boolean', default: false },
   undo: { type: 'boolean', default: false },
+  wait: { type: 'string' },
   yes: { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
@@ -26,7 +27,7 @@ export const OPTIONS_OF = {
   status: [],
   release: ['messages', 'without-lists', 'reason'],
   switched: ['to', 'reason', 'yes'],
-  seal: ['undo', 'yes'],
+  seal: ['undo', 'wait', 'yes'],
   'new-installation': ['reason', 'yes'],
   compare: ['with', 'since', 'yes'],
   rehearse: ['backup', 'restored', 'restore-command', 'to', 'bin', 'folder', 'keep', 'yes'],
@@ -43,7 +44,8 @@ export type RecoverOptions = Partial<
     | 'restored'
     | 'restore-command'
     | 'bin'
-    | 'folder',
+    | 'folder'
+    | 'wait',
     string
   >
 > &

@@ -6,7 +6,7 @@ import { timestamp } from '#core/time.ts'
 /** A process is late after two missed heartbeats. */
 const LATE_AFTER_S = 30
 /** A process is gone after five missed heartbeats. */
-const LOST_AFTER_S = 60
+export const LOST_AFTER_S = 60
 
 /**
  * `queues`: the queues that a worker serves; null for other processes. `state`: `up`: seen recently; `late`: it
@@ -36,6 +36,19 @@ export async function findProcesses(sql: Sql): Promise<ReportedProcess[]> {
         when seen_at < now() - ${LATE_AFTER_S} * interval '1 second' then 'late' else 'up' end as state
     from processes where seen_at > now() - interval '1 day' and ended_at is null
     order by name, started_at, id limit ${MAX_PROCESSES}`
+}
+
+/**
+ * The names of the processes, seen within this time, that have not reported that they have noticed the present seal of
+ * the database and ended all work that they had admitted before.
+ */
+export async function findUndrainedProcesses(sql: Sql, seen_within_s: number): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select format('%s (%s/%s)', p.name, p.host, p.pid) as name from processes p cross join lineage l
+    where p.ended_at is null and p.seen_at > now() - ${seen_within_s} * interval '1 second'
+      and not coalesce(p.sealed_at = l.sealed_at, false)
+    order by 1`
+  return rows.map(({ name }) => name)
 }
 
 /** Deletes processes that have ended or were not seen for a day. */

@@ -208,14 +208,6 @@ export async function isBeingWritten(sql: Sql): Promise<boolean> {
   return writers.length > 0
 }
 
-/** The number of jobs that run now. */
-export async function countRunningJobs(sql: Sql): Promise<number> {
-  const [row] = await sql<{ running: number }[]>`
-    select count(*)::integer as running from jobs
-    where state = 'running' and finished_at is null and lease_until > now()`
-  return row!.running
-}
-
 /** The number of recorded switches of each kind. */
 export async function countSwitches(sql: Sql): Promise<{ kind: DatabaseSwitch['kind']; count: number }[]> {
   return await sql<{ kind: DatabaseSwitch['kind']; count: number }[]>`

@@ -35,6 +35,8 @@ const checkedServerSchema = serverFactsSchema.extend({
    * started, but is behind a witness: the check must be repeated after a second, with new answers of the witnesses.
    */
   state: z.enum(['current', 'sealed', 'superseded', 'recording', 'unchecked', 'unconfirmed']),
+  /** When the database was sealed; null: it never was, or the seal was ended. */
+  sealed_at: z.string().nullable(),
   /** Which jobs wait since a switch; null: none. */
   hold: z.enum(HOLDS).nullable(),
   /** Since when a switch is being recorded, while all jobs wait; null: none is. */

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
+import { startHeartbeat, type ProcessFacts } from '#core/heartbeat.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { renewConnections } from '#core/pool.ts'
@@ -17,6 +18,13 @@ export type DatabaseWatch = {
   isCurrent(): boolean
   /** Throws `database_unavailable` unless `isCurrent`. */
   assertCurrent(): void
+  /**
+   * Counts work that may write, until it ends: a seal waits for it. Call `assertCurrent` or `isCurrent` in it, so that
+   * work that passes the check is counted.
+   */
+  track<T>(work: () => Promise<T>): Promise<T>
+  /** Starts the heartbeat of this process. `close` ends it. */
+  reportProcess(facts: ProcessFacts): void
   /** Whether jobs wait since a switch: meanwhile nothing may expire or be deleted because of its age. */
   isHeld(): boolean
   /**
@@ -71,6 +79,11 @@ export async function watchDatabase(
   )
   let server: CheckedServer | undefined
   let checked_at = -Infinity
+  /** The seal that the last check found, and the witnesses remember. */
+  let sealed_at: string | null = null
+  /** The number of pieces of work that may write and have not ended. */
+  let tracked = 0
+  let heartbeat: { stop(): Promise<void> } | undefined
   /** Why the last check failed. */
   let failure: unknown
   const abort = new AbortController()
@@ -91,6 +104,7 @@ export async function watchDatabase(
     measureHold(checked)
     await report(checked)
     await checks.exchange(checked)
+    sealed_at = checked.sealed_at
     return true
   }
 
@@ -121,6 +135,11 @@ export async function watchDatabase(
     return undefined
   }
 
+  /** When the database was sealed, if this process has noticed it and has no work left; otherwise null. */
+  function drainedSeal(): string | null {
+    return currentState() === 'sealed' && tracked === 0 ? sealed_at : null
+  }
+
   const first = Promise.withResolvers<void>()
   const running = repeat()
   await Promise.race([first.promise, sleep(START_TIMEOUT_MS, undefined, { ref: false })])
@@ -131,11 +150,23 @@ export async function watchDatabase(
       const state = currentState()
       if (state !== 'current') throw refusalOf(state, failure)
     },
+    async track(work) {
+      tracked += 1
+      try {
+        return await work()
+      } finally {
+        tracked -= 1
+      }
+    },
+    reportProcess(facts) {
+      heartbeat ??= startHeartbeat({ sql, drainedSeal }, facts)
+    },
     isHeld: () => currentState() !== 'current' || server?.hold !== null,
     lostSince: () => (server?.lost_since == null ? null : Date.parse(server.lost_since) / 1000),
     witnessProblems: () => checks.witnessProblems(),
     hasSwitched: () => server !== undefined && server.switch > 0,
     async close() {
+      await heartbeat?.stop()
       abort.abort()
       // A check may wait for a database that does not answer.
       await Promise.race([running, sleep(CLOSE_TIMEOUT_MS, undefined, { ref: false })])

@@ -3,14 +3,14 @@
 import { throttle } from '#core/seldom.ts'
 import { storeAccount } from '#domain/jobs/accounts.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeat, type Loop } from '../clock.ts'
+import { repeatWrites, type Loop } from '../clock.ts'
 
 const FIRST_DELAY_MS = 100
 const RETRY_DELAY_MS = 60_000
 const WARN_INTERVAL_MS = 24 * 3_600_000
 
 /** Queries each provider for its account until the provider answers. */
-export function startAccountDiscovery({ sql, log, credentials }: WorkerContext): Loop {
+export function startAccountDiscovery({ sql, log, database, credentials }: WorkerContext): Loop {
   const open = new Map(Object.entries(credentials))
   let interval_ms = FIRST_DELAY_MS
   const warn = throttle(
@@ -21,8 +21,8 @@ export function startAccountDiscovery({ sql, log, credentials }: WorkerContext):
       ),
     WARN_INTERVAL_MS,
   )
-  return repeat(
-    log,
+  return repeatWrites(
+    { log, database },
     'accounts of providers',
     () => (open.size === 0 ? WARN_INTERVAL_MS : interval_ms),
     async () => {

@@ -16,7 +16,7 @@ import { AUDITED_RESOURCES, PERIOD_CHECKS } from '#domain/audit/index.ts'
 import { REPORTED_BY_EVERY_AUDIT } from '#domain/audit/notifications.ts'
 import { endRun, findLastRun, runIfDue, renewRun, RUN_LEASE_S, type Run } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeat, type Loop } from '../clock.ts'
+import { repeatWrites, type Loop } from '../clock.ts'
 
 const NAME = 'audit'
 const POLL_INTERVAL_MS = 10_000
@@ -47,9 +47,9 @@ const resultSchema = z.object({
  * A worker that stops does not wait for its audit; another worker continues it.
  */
 export function startAudits(context: WorkerContext, every_s: number): Loop {
-  const { sql, log } = context
-  const loop = repeat(
-    log,
+  const { sql } = context
+  const loop = repeatWrites(
+    context,
     'audit',
     () => Math.min(POLL_INTERVAL_MS, every_s * 1000),
     async () => {

@@ -1,7 +1,7 @@
 // Notifies tenants by email of endpoints that were disabled automatically.
 import { metrics } from '#core/metrics.ts'
 import { notifyOfDisabled, type NotifiedEndpoint } from '#domain/webhook-endpoints/notify.ts'
-import { repeat, type Loop } from '../clock.ts'
+import { repeatWrites, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 import { quantity } from '#core/describe.ts'
 
@@ -20,7 +20,7 @@ const SKIPPED_REASONS: Record<
  * Safe in several workers at once. A worker without the sender address or ADDRESS_KEY leaves this work to other
  * workers.
  */
-export function startEndpointNotices({ sql, log, vault, hashOf, config }: WorkerContext): Loop[] {
+export function startEndpointNotices({ sql, log, database, vault, hashOf, config }: WorkerContext): Loop[] {
   const { SYSTEM_EMAIL_FROM: from, ADDRESS_KEY } = config
   if (from === undefined || ADDRESS_KEY === undefined) {
     const missing = from === undefined ? 'EMAIL_FROM' : 'ADDRESS_KEY'
@@ -29,8 +29,8 @@ export function startEndpointNotices({ sql, log, vault, hashOf, config }: Worker
   }
   let closing = false
   const closed = () => closing
-  const loop = repeat(
-    log,
+  const loop = repeatWrites(
+    { log, database },
     'notices of disabled endpoints',
     () => POLL_INTERVAL_MS,
     async () => {

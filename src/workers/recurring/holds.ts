@@ -2,13 +2,13 @@
 import { newId } from '#core/ids.ts'
 import { findAbandonedPayments, findExpiredHolds, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { requestCancels } from '#domain/payments/request.ts'
-import { repeat, type Loop } from '../clock.ts'
+import { repeatWrites, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Safe in several workers at once. A payment whose buyer does nothing for `action_ttl_s` seconds is canceled. */
 export function startHoldExpiry({ sql, database, log }: WorkerContext, action_ttl_s: number): Loop {
-  return repeat(
-    log,
+  return repeatWrites(
+    { log, database },
     'expiry',
     () => 5_000,
     async () => {

@@ -11,7 +11,7 @@ import {
   type UncomparedSwitch,
 } from '#domain/lost-requests/report.ts'
 import type { Queue, RecordedRequest } from '#queue/queue.ts'
-import { repeat, type Loop } from '../clock.ts'
+import { repeatWrites, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 const POLL_INTERVAL_MS = 5_000
@@ -23,9 +23,9 @@ const positionSchema = z.object({ number: z.int(), after: z.string().nullable() 
 type Position = z.output<typeof positionSchema>
 
 /** Starts the loop. Does nothing without a stream. */
-export function startLostRequests({ sql, log }: WorkerContext, accepted: Queue['accepted']): Loop {
-  return repeat(
-    log,
+export function startLostRequests({ sql, log, database }: WorkerContext, accepted: Queue['accepted']): Loop {
+  return repeatWrites(
+    { log, database },
     LOST_REQUESTS,
     () => POLL_INTERVAL_MS,
     async () => {

@@ -14,7 +14,7 @@ import type { Outcome } from '#core/outcome.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications, type Arrival } from '#domain/notifications/store.ts'
 import type { ProviderSms, SmsProvider } from '#providers/sms.ts'
-import { repeat, RunError, type Loop } from '../clock.ts'
+import { repeatWrites, RunError, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** The name of the lookups in the table of recurring work. */
@@ -29,7 +29,7 @@ const BATCH_SIZE = 500
 
 /** Starts the lookups and the erasure; each step is safe in several workers at once. */
 export function startMessageUpkeep(context: WorkerContext, retention_days: number): Loop {
-  const { sql, database, sms, log } = context
+  const { sql, database, sms } = context
   let closing = false
   const closed = () => closing
   const repeatWhileFull = async (step: () => Promise<number>, at_once = BATCH_SIZE) => {
@@ -37,22 +37,22 @@ export function startMessageUpkeep(context: WorkerContext, retention_days: numbe
   }
   let lookup_interval_ms = POLL_INTERVAL_MS
   const loops = [
-    repeat(
-      log,
+    repeatWrites(
+      context,
       'texts of old messages',
       () => POLL_INTERVAL_MS,
       async () => {
         if (!database.isHeld()) await repeatWhileFull(() => eraseOldTexts(sql, retention_days, BATCH_SIZE))
       },
     ),
-    repeat(
-      log,
+    repeatWrites(
+      context,
       'old counts of messages',
       () => POLL_INTERVAL_MS,
       () => repeatWhileFull(() => deleteOldMessageCounts(sql, BATCH_SIZE)),
     ),
-    repeat(
-      log,
+    repeatWrites(
+      context,
       'messages to discard after a switch of the database',
       () => POLL_INTERVAL_MS,
       async () => {
@@ -63,8 +63,8 @@ export function startMessageUpkeep(context: WorkerContext, retention_days: numbe
     ...(sms === null
       ? []
       : [
-          repeat(
-            log,
+          repeatWrites(
+            context,
             RUN_NAME,
             () => lookup_interval_ms,
             async () => {

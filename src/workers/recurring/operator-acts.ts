@@ -3,7 +3,7 @@
 import { carryOutNextStep } from '#domain/operator-acts/carry-out.ts'
 import { deleteOldActs } from '#domain/operator-acts/act.ts'
 import { deleteEndedProcesses } from '#domain/operations/processes.ts'
-import { repeat, type Loop } from '../clock.ts'
+import { repeatWrites, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Acts are polled without a wake-up, because the query reads an index that is usually empty. */
@@ -13,20 +13,20 @@ const DELETE_INTERVAL_MS = 3600_000
 const DELETE_BATCH_SIZE = 1
 
 /** Runs in each worker. A step is one transaction, and no two workers process the same act. */
-export function startOperatorActs({ sql, log }: WorkerContext): Loop {
+export function startOperatorActs({ sql, log, database }: WorkerContext): Loop {
   let closing = false
   const closed = () => closing
   const loops = [
-    repeat(
-      log,
+    repeatWrites(
+      { log, database },
       'acts of operators',
       () => POLL_INTERVAL_MS,
       async () => {
         while (!closed() && (await carryOutNextStep(sql)));
       },
     ),
-    repeat(
-      log,
+    repeatWrites(
+      { log, database },
       'deleting old acts and stopped processes',
       () => DELETE_INTERVAL_MS,
       async () => {

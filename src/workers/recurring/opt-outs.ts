@@ -14,7 +14,7 @@ import {
   type UnreadOptOuts,
 } from '#domain/switches/opt-outs.ts'
 import type { ReceivedSms, SmsProvider } from '#providers/sms.ts'
-import { repeat, RunError, type Loop } from '../clock.ts'
+import { repeatWrites, RunError, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 import { createListWarning, type ListWarning } from './list-warning.ts'
 
@@ -34,14 +34,14 @@ type OptOutsPosition = z.output<typeof readingPosition>
 
 /** Starts the reading; one worker at a time reads. Without a provider of SMS, nothing is read. */
 export function startOptOutReader(context: WorkerContext): Loop {
-  const { sql, database, sms, log } = context
+  const { sql, database, sms } = context
   let is_waived = false
   const warnOfFailing = createListWarning(context, RECEIVED_SMS.provider, () =>
     is_waived ? 'waived' : 'awaited',
   )
   let closing = false
-  const loop = repeat(
-    log,
+  const loop = repeatWrites(
+    context,
     RUN_NAME,
     () => INTERVAL_MS,
     async () => {

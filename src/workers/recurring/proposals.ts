@@ -1,17 +1,17 @@
 // Carries out proposals that a second operator has confirmed.
 import { carryOutNextProposal } from '#domain/proposals/carry-out.ts'
-import { repeat, type Loop } from '../clock.ts'
+import { repeatWrites, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Proposals are polled without a wake-up, because the query reads an index that is usually empty. */
 const POLL_INTERVAL_MS = 500
 
 /** Runs in each worker. A step is one transaction, and no two workers process the same proposal. */
-export function startProposals({ sql, log }: WorkerContext): Loop {
+export function startProposals({ sql, log, database }: WorkerContext): Loop {
   let closing = false
   const closed = () => closing
-  const loop = repeat(
-    log,
+  const loop = repeatWrites(
+    { log, database },
     'proposals of operators',
     () => POLL_INTERVAL_MS,
     async () => {

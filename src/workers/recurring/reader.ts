@@ -5,7 +5,7 @@ import {
   runReaderNow,
   type UnreadSwitches,
 } from '#domain/reconciliation/unread-switches.ts'
-import { repeat, type Loop } from '../clock.ts'
+import { repeatWrites, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** How often the lists are read while jobs wait for that, since a switch of the database. */
@@ -35,8 +35,8 @@ export function startReader(
   let has_more = false
   let next_at = performance.now() + check_every_s * 1000
   let closing = false
-  const loop = repeat(
-    log,
+  const loop = repeatWrites(
+    { log, database },
     name,
     () => (has_more ? 0 : HELD_INTERVAL_MS),
     async () => {

@@ -27,7 +27,7 @@ import {
   deleteOldStats,
 } from '#domain/webhook-endpoints/retention.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeat, type Loop } from '../clock.ts'
+import { repeatWrites, type Loop } from '../clock.ts'
 
 const POLL_INTERVAL_MS = 5_000
 /** The interval at which finished jobs are moved. */
@@ -100,11 +100,11 @@ export function startRetention({ sql, database, log }: WorkerContext, days: Days
   const moves = MOVES.map(([name, kind, move]) => {
     const moveInRun = () =>
       runIfDue(sql, name, (run) => moveFinishedRows(sql, run, { move, kind }, isClosing))
-    return repeat(log, name, () => POLL_INTERVAL_MS, moveInRun)
+    return repeatWrites({ log, database }, name, () => POLL_INTERVAL_MS, moveInRun)
   })
   const deletions = retentionSteps(days).map(([name, steps, every_ms]) =>
-    repeat(
-      log,
+    repeatWrites(
+      { log, database },
       name,
       () => every_ms,
       async () => {
@@ -113,14 +113,14 @@ export function startRetention({ sql, database, log }: WorkerContext, days: Days
       },
     ),
   )
-  const partitions = repeat(
-    log,
+  const partitions = repeatWrites(
+    { log, database },
     'partitions',
     () => PARTITION_INTERVAL_MS,
     () => maintainPartitions(sql, log, database.isHeld() ? null : days),
   )
-  const erasing = repeat(
-    log,
+  const erasing = repeatWrites(
+    { log, database },
     'events of deleted customers',
     () => POLL_INTERVAL_MS,
     async () => {

@@ -13,7 +13,7 @@ import { countPayments } from '#domain/rollups/count-payments.ts'
 import { deleteOldOutages } from '#domain/operations/provider-outages.ts'
 import { deleteOldRollups } from '#domain/rollups/retention.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeat, type Loop } from '../clock.ts'
+import { repeatWrites, type Loop } from '../clock.ts'
 
 const POLL_INTERVAL_MS = 5_000
 const INTERVAL_S = 10
@@ -27,10 +27,10 @@ const TRANSACTION_POLL_INTERVAL_MS = 100
 const DELETE_BATCH_SIZE = 1_000
 
 /** Starts the loop. */
-export function startRollups({ sql, log }: WorkerContext): Loop {
+export function startRollups({ sql, log, database }: WorkerContext): Loop {
   let closing = false
-  const loop = repeat(
-    log,
+  const loop = repeatWrites(
+    { log, database },
     'roll-ups',
     () => POLL_INTERVAL_MS,
     async () => {
