@@ -15,6 +15,8 @@ export async function loseEverythingOf(
   { tenant = false, switched = true } = {},
 ): Promise<void> {
   await sql.begin(async (tx) => {
+    // An event that is numbered at this moment would keep its number, and those before it would be missing.
+    await tx`lock table events, event_sequences in share row exclusive mode`
     // The triggers that keep the ledger final would refuse this.
     await tx`set local session_replication_role = replica`
     const tables = await tx<{ name: string }[]>`
