@@ -1,7 +1,7 @@
 // Tests the checks of the server of the database without processes: what shows that the database went back in time, and
 // who may record a switch.
 import { randomBytes } from 'node:crypto'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, stat } from 'node:fs/promises'
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
@@ -239,6 +239,27 @@ test('each process reports which witness it cannot use, also one that only reads
   clock.mockReturnValue(now + 32_000)
   expect(await check()).toEqual({ Redis: 0, WITNESS_URL: 0 })
   expect(checks.witnessProblems()).toEqual(['Redis: silent', 'WITNESS_URL: it is not a regular file'])
+})
+
+test('WITNESS_URL keeps the seal, so that the next server is that of a planned move', async () => {
+  const { path, remove } = await createTemporaryFolder()
+  onTestFinished(remove)
+  const config = loadConfig({ ...watchEnv(), WITNESS_URL: `file://${path}/witness` })
+  const check = async () => {
+    const options = { sql, log: createLog('silent', 'test'), queue: createWitness() }
+    const checks = createServerChecks(config, options)
+    await checks.exchange((await checks.check(new AbortController().signal))!)
+  }
+  // A check stores facts there once a second.
+  await eventually(async () => {
+    await check()
+    await stat(`${path}/witness`)
+  })
+  await sql`update lineage set seal = gen_random_uuid(), sealed_at = now()`
+  await check()
+  await sql`update lineage set system_identifier = '2'`
+  await check()
+  expect(await lastSwitch()).toMatchObject({ kind: 'planned' })
 })
 
 test('the server is checked while a witness hangs, and a check does not count for long', async () => {

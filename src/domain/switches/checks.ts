@@ -65,20 +65,24 @@ export function createServerChecks(
   let waiting: { started_at: string; until: number } | undefined
   let unconfirmed_since: number | undefined
   let place_asked_at = -Infinity
+  /** The seal that this process has stored at the place. */
+  let stored_seal: string | null = null
 
   async function exchange(checked?: CheckedServer): Promise<void> {
     const is_in_use = checked !== undefined && checked.state !== 'superseded'
     if (is_in_use) memory.remember(checked)
     const now = performance.now()
+    // Nobody raises the heartbeat of a sealed database, and the seal proves at the next server that nothing is lost.
+    const stores_in_place =
+      is_in_use && (checked.raised_heartbeat || (checked.seal !== null && checked.seal !== stored_seal))
     const asks_place =
-      !is_in_use || checked.raised_heartbeat || redis === null || now > place_asked_at + READ_PLACE_AFTER_MS
+      !is_in_use || stores_in_place || redis === null || now > place_asked_at + READ_PLACE_AFTER_MS
     if (asks_place) place_asked_at = now
-    await Promise.all([
+    const [, is_kept] = await Promise.all([
       redis !== null && memory.exchange(redis, is_in_use ? checked : null),
-      place !== null &&
-        asks_place &&
-        memory.exchange(place, is_in_use && checked.raised_heartbeat ? checked : null),
+      place !== null && asks_place && memory.exchange(place, stores_in_place ? checked : null),
     ])
+    if (is_kept && stores_in_place) stored_seal = checked.seal
   }
 
   async function compare(signal: AbortSignal): Promise<CheckedServer> {

@@ -25,8 +25,11 @@ export type Memory = {
   haveAnswered(): boolean
   /** Which witness could not be used when it was last asked, and why. */
   problems(): string[]
-  /** Stores facts at the witness (null: stores nothing) and asks it. Rejects only if the database fails. */
-  exchange(witness: NamedWitness, facts: ServerFacts | null): Promise<void>
+  /**
+   * Stores facts at the witness (null: stores nothing) and asks it. Returns whether it could be used. Rejects only if
+   * the database fails.
+   */
+  exchange(witness: NamedWitness, facts: ServerFacts | null): Promise<boolean>
   /** Asks all witnesses; what they answered before no longer counts, except if one is silent now. */
   askAgain(): Promise<void>
 }
@@ -114,6 +117,7 @@ export function createMemory(
     async exchange(witness, facts) {
       const answer = await ask(witness, facts && withLatestClock(facts, newest()))
       if (answer != null) answers.set(witness, newerFacts(answers.get(witness) ?? null, answer))
+      return answer !== undefined
     },
     async askAgain() {
       await Promise.all(

@@ -64,25 +64,12 @@ export async function watchDatabase(
 ): Promise<DatabaseWatch> {
   const report = createReport(sql, log)
   const checks = createServerChecks(config, { sql, log, queue })
-  const warn = throttle(
-    (suppressed, err: unknown) =>
-      log.warn({ err, suppressed }, 'the server of the database could not be checked'),
-    10_000,
-  )
-  const warnOfAge = throttle(
-    (suppressed, age_ms: number) =>
-      log.warn(
-        { age_ms, suppressed },
-        'the last check of the server of the database is too old: accepts and does nothing until it is checked again',
-      ),
-    10_000,
-  )
+  const { warn, warnOfAge } = createWarnings(log)
   let server: CheckedServer | undefined
   let checked_at = -Infinity
   /** The seal that the last check found, and the witnesses remember. */
   let sealed_at: string | null = null
-  /** The number of pieces of work that may write and have not ended. */
-  let tracked = 0
+  const work = countWork()
   let heartbeat: { stop(): Promise<void> } | undefined
   /** Why the last check failed. */
   let failure: unknown
@@ -137,7 +124,7 @@ export async function watchDatabase(
 
   /** When the database was sealed, if this process has noticed it and has no work left; otherwise null. */
   function drainedSeal(): string | null {
-    return currentState() === 'sealed' && tracked === 0 ? sealed_at : null
+    return currentState() === 'sealed' && work.isDone() ? sealed_at : null
   }
 
   const first = Promise.withResolvers<void>()
@@ -150,14 +137,7 @@ export async function watchDatabase(
       const state = currentState()
       if (state !== 'current') throw refusalOf(state, failure)
     },
-    async track(work) {
-      tracked += 1
-      try {
-        return await work()
-      } finally {
-        tracked -= 1
-      }
-    },
+    track: work.track,
     reportProcess(facts) {
       heartbeat ??= startHeartbeat({ sql, drainedSeal }, facts)
     },
@@ -171,6 +151,39 @@ export async function watchDatabase(
       // A check may wait for a database that does not answer.
       await Promise.race([running, sleep(CLOSE_TIMEOUT_MS, undefined, { ref: false })])
     },
+  }
+}
+
+function createWarnings(log: Log) {
+  const warn = throttle(
+    (suppressed, err: unknown) =>
+      log.warn({ err, suppressed }, 'the server of the database could not be checked'),
+    10_000,
+  )
+  const warnOfAge = throttle(
+    (suppressed, age_ms: number) =>
+      log.warn(
+        { age_ms, suppressed },
+        'the last check of the server of the database is too old: accepts and does nothing until it is checked again',
+      ),
+    10_000,
+  )
+  return { warn, warnOfAge }
+}
+
+/** Counts the pieces of work that may write, until each has ended. */
+function countWork() {
+  let running = 0
+  return {
+    track: async <T>(work: () => Promise<T>): Promise<T> => {
+      running += 1
+      try {
+        return await work()
+      } finally {
+        running -= 1
+      }
+    },
+    isDone: () => running === 0,
   }
 }
 
