@@ -14,11 +14,13 @@ create table database_heartbeat (
 );
 insert into database_heartbeat (number, at, is_synchronous) values (0, now(), false);
 
--- `sealed_at`: when the database was sealed. Without a witness, a seal is valid for a day.
+-- `sealed_at`: when the database was sealed. Without a witness, a seal is valid for a day. `unsealed_at`: when an operator
+-- last ended a seal. One that ends with a switch ends when the switch is recorded.
 -- `is_superseded`: the last process that asked witnesses found that another server is in use. The process that
 -- receives webhooks asks none, and reads it here.
 alter table lineage
   add column sealed_at timestamptz,
+  add column unsealed_at timestamptz,
   add column is_superseded boolean not null default false;
 update lineage set sealed_at = now() where seal is not null;
 

@@ -5,6 +5,7 @@ import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/prom
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import { expect, onTestFinished, test as anyTest, vi } from 'vitest'
+import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -13,9 +14,14 @@ import { signWitness, verifyWitness, witnessKeys } from '#core/witness-signature
 import { jobs as auditJobs } from '#domain/audit/jobs.ts'
 import { fullScope } from '#domain/audit/scope.ts'
 import { findDue, findOldestDue } from '#domain/jobs/claimable.ts'
+import { countOpenJobs } from '#domain/jobs/states.ts'
+import { findOldestDueAges } from '#domain/operations/oldest-due.ts'
+import { findOverview } from '#domain/operations/overview.ts'
 import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
+import { commandActor } from '#domain/people/operator-here.ts'
 import { decodeFacts, encodeFacts } from '#domain/switches/facts.ts'
 import { findWitnessName } from '#domain/switches/kept-facts.ts'
+import { sealDatabase } from '#domain/switches/release.ts'
 import type { CheckedServer, ServerFacts } from '#domain/switches/server.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import { recoverCommand } from '#commands/recover.ts'
@@ -126,6 +132,14 @@ async function openWork(world: World) {
   return { ...ids, due: due.body.id, soon: soon.body.id, later: later.body.id, payment_id, resume }
 }
 
+/** For how many seconds the oldest due job has been claimable, as the dashboard and `npm run queues` show it. */
+async function oldestShown(sql: Sql, tenant_id: string, queues: string[]): Promise<number> {
+  const ages = await findOldestDueAges(sql, queues)
+  const counted = await countOpenJobs(sql)
+  const { oldest_due_s } = await findOverview(sql, tenant_id)
+  return Math.max(oldest_due_s, ...ages.values(), ...counted.map((of_queue) => of_queue.oldest_due_s))
+}
+
 const inSeconds = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString()
 
 test('after a failover, open work counts as sent, and payouts, refunds and messages wait for the lists of the providers', async ({
@@ -193,9 +207,14 @@ test('after a failover, open work counts as sent, and payouts, refunds and messa
       where finished_at is null`
     const limits = { since: new Date().toISOString(), until: null, stuck_after_s: 60 }
     const unclaimed = async () => await releasing`${auditJobs(releasing, fullScope(releasing), limits)}`
+    // Jobs of other queues were claimable at the switch.
+    const shown = async () => await oldestShown(releasing, world.tenant_id, queues)
     expect(await unclaimed()).toEqual([])
+    expect(await findOldestDueAges(releasing, queues)).toEqual(new Map())
+    expect(await shown()).toBeLessThan(3600)
     await releasing`update database_switches set lists_read_at = now()`
     expect(await unclaimed()).toEqual([])
+    expect(await shown()).toBeLessThan(3600)
     const oldest = await findOldestDue(releasing, queues, JOB_NAMES)
     expect(oldest.toSorted((one, other) => one.queue.localeCompare(other.queue))).toEqual(
       queues.map((queue) => ({ queue, age_s: 0 })),
@@ -346,6 +365,35 @@ test('payouts that are not covered any more after others were recovered fail, th
   })
 })
 
+/** Expects that a job that was due before a seal ends is not late, neither before nor after the end. */
+async function expectNotLate({ sql, tenant_id }: World): Promise<void> {
+  const sealed = await sql.reserve()
+  try {
+    await sealed`begin`
+    await sealed`
+      insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
+      values (gen_random_uuid(), ${tenant_id}, 'compliance', 'kyc.create', '{}', 1, now() - interval '1 hour')`
+    const late = async () => {
+      const limits = { since: new Date().toISOString(), until: null, stuck_after_s: 60 }
+      return {
+        claimable: await findOldestDue(sealed, ['compliance'], JOB_NAMES),
+        unclaimed: await sealed`${auditJobs(sealed, fullScope(sealed), limits)}`,
+        shown: await oldestShown(sealed, tenant_id, ['compliance']),
+      }
+    }
+    expect(await late()).toEqual({ claimable: [], unclaimed: [], shown: 0 })
+    await sealDatabase(sealed, false, commandActor('test', null))
+    expect(await late()).toEqual({
+      claimable: [{ queue: 'compliance', age_s: 0 }],
+      unclaimed: [],
+      shown: 0,
+    })
+  } finally {
+    await sealed`rollback`
+    sealed.release()
+  }
+}
+
 describeIn('while another server is in use', {}, (test) => {
   test('a seal waits for the requests that were admitted before, and names the processes that do not answer', async ({
     world,
@@ -472,6 +520,7 @@ describeIn('while another server is in use', {}, (test) => {
     await accepts(202)
     await seal('--yes')
     expect((await createPayment(client, {}, ASYNC)).status).toBe(503)
+    await expectNotLate(world)
     await seal('--undo')
     const again = await run('--undo', '--json')
     expect(again).toMatchObject({ code: 1, stderr: 'The database was not sealed.\n' })

@@ -245,7 +245,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'roll-ups',
     tables: ['jobs', 'job_history', 'tenant_rollups', 'payment_days', 'payment_cursors', 'event_sequences'],
-    part: /from (jobs|job_history) where \(finished_at, id\) > \(\$\d+, \$\d+\) and finished_at < \$|as stage from jobs where finished_at is null|\$\d+ from jobs where finished_at >= \$|from tenant_rollups ([rto] )?where ([rto]\.)?resolution = |from payment_days where day < |from event_sequences s left join payment_cursors c on c\.tenant_id = s\.tenant_id where s\.last_sequence > /,
+    part: /from (jobs|job_history) where \(finished_at, id\) > \(\$\d+, \$\d+\) and finished_at < \$|as stage from jobs j where finished_at is null|\$\d+ from jobs where finished_at >= \$|from tenant_rollups ([rto] )?where ([rto]\.)?resolution = |from payment_days where day < |from event_sequences s left join payment_cursors c on c\.tenant_id = s\.tenant_id where s\.last_sequence > /,
     reason: 'figures over all tenants for operators; figures of one tenant name it',
   },
   {

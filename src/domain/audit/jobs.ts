@@ -1,7 +1,7 @@
 // Checks of jobs: a finished job sent its call, and a due job is claimed.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
-import { holdsEndedAt, isHeld } from '../switches/holds.ts'
+import { claimableSince } from '../switches/holds.ts'
 import { rootResourceOf, noFigures, noResource, type AuditScope, type Limits } from './checks.ts'
 
 /** Jobs that may succeed without their call. */
@@ -18,16 +18,13 @@ export function calls(sql: Sql | Tx, { jobs, resources }: AuditScope): Fragment 
       and j.name <> all(${DISPENSABLE_JOBS}::text[])`
 }
 
-/** Every open job is claimed soon after it is due and does not wait since a switch, unless it is paused. */
+/** Every open job is claimed soon after it becomes claimable, unless it is paused. */
 export function jobs(sql: Sql | Tx, _scope: AuditScope, { stuck_after_s }: Limits): Fragment {
-  const long_ago = sql`now() - ${stuck_after_s} * interval '1 second'`
   return sql`
     select 'a due job is not claimed' as problem, j.tenant_id, ${noResource(sql)}, j.id::text as id,
       j.name || ' ' || j.state || ' since ' || coalesce(j.lease_until, j.run_at) as what, ${noFigures(sql)}
     from jobs j
-    where j.finished_at is null and case when j.state = 'running' then j.lease_until else j.run_at end < ${long_ago}
-      and coalesce(${holdsEndedAt(sql)} < ${long_ago}, true)
-      and not ${isHeld(sql)}
+    where j.finished_at is null and ${claimableSince(sql)} < now() - ${stuck_after_s} * interval '1 second'
       and not exists (
         select from pauses p
         where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))`

@@ -2,7 +2,7 @@
 // whose calls may start.
 import type { Fragment, Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
-import { holdsEndedAt, isHeld } from '../switches/holds.ts'
+import { claimableSince, isHeld, isHeldOrSealed, waitEndedAt } from '../switches/holds.ts'
 import type { TenantShare } from './claim.ts'
 
 /** The maximum number of tenants with open jobs in one scan, with due jobs or not. */
@@ -18,7 +18,7 @@ export type DueJobs = {
   ids: string[]
   /**
    * The number of jobs with a lost wake-up or a lapsed lease; the others waited for a slot, or until a switch of the
-   * database was released.
+   * database was released or a seal ended.
    */
   overdue: number
   /** Where the next scan continues; null: from the first tenant. */
@@ -75,7 +75,7 @@ export async function findDue(
       from scanned w join visit v on v.queue = w.queue and v.due
       cross join lateral (
         select j.id, j.run_at,
-          j.state = 'running' or j.wakeup_sent_at > coalesce(${holdsEndedAt(sql)}, '-infinity') as overdue,
+          j.state = 'running' or j.wakeup_sent_at > coalesce(${waitEndedAt(sql)}, '-infinity') as overdue,
           row_number() over (order by j.priority, j.run_at) as rank
         from jobs j where j.queue = v.queue and j.tenant_id = v.tenant_id and ${due}
         order by j.priority, j.run_at
@@ -90,8 +90,8 @@ export async function findDue(
 }
 
 /**
- * For each queue, the time in seconds since its oldest due and unclaimed job named in `names` became due. A
- * job that waited since a switch became due when the switch was released. Queues without such a job are omitted.
+ * For each queue, the time in seconds since its oldest due and unclaimed job named in `names` became claimable.
+ * Queues without such a job are omitted.
  */
 export async function findOldestDue(
   sql: Sql,
@@ -108,9 +108,9 @@ export async function findOldestDue(
     select v.queue, greatest(extract(epoch from now() - min(oldest.since)), 0)::float8 as age_s
     from visit v
     cross join lateral (
-      select greatest(j.run_at, j.lease_until, ${holdsEndedAt(sql)}) as since from jobs j
+      select ${claimableSince(sql)} as since from jobs j
       where j.queue = v.queue and j.tenant_id = v.tenant_id and j.finished_at is null and j.run_at <= now()
-        and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, 0)} and not ${isHeld(sql)}
+        and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, 0)} and not ${isHeldOrSealed(sql)}
       order by j.priority, j.run_at limit 1
     ) oldest
     where not exists (select from pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = v.tenant_id)

@@ -1,5 +1,6 @@
 // Reads the states of jobs for requests that wait for them, and counts open jobs.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { claimableSince } from '../switches/holds.ts'
 
 export type JobState = { id: string; state: string }
 
@@ -36,17 +37,18 @@ export type OpenJobs = {
 }
 
 /**
- * Counts the open jobs of each queue, each job once, and the time for which the oldest has been due. Reads all
- * open jobs.
+ * Counts the open jobs of each queue, each job once, and the time for which the oldest due one has been claimable.
+ * Reads all open jobs.
  */
 export async function countOpenJobs(sql: Sql): Promise<OpenJobs[]> {
   return await sql<OpenJobs[]>`
     select queue, count(*) filter (where stage = 'due') as due, count(*) filter (where stage = 'later') as later,
       count(*) filter (where stage = 'running') as running, count(*) filter (where stage = 'unknown') as unknown,
       count(*) filter (where stage = 'parked') as parked,
-      coalesce(extract(epoch from now() - min(run_at) filter (where stage = 'due')), 0)::integer as oldest_due_s
+      greatest(extract(epoch from now() - min(since) filter (where stage = 'due')), 0)::integer as oldest_due_s
     from (
-      select queue, run_at, ${stageOfOpenJob(sql)} as stage from jobs where finished_at is null
+      select queue, ${claimableSince(sql)} as since, ${stageOfOpenJob(sql)} as stage
+      from jobs j where finished_at is null
     ) j
     group by queue`
 }

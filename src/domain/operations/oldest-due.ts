@@ -3,20 +3,21 @@
 import type { Sql } from '#core/db.ts'
 import { visitTenants } from '../jobs/claimable.ts'
 import { stageOfOpenJob } from '../jobs/states.ts'
+import { claimableSince, isHeldOrSealed } from '../switches/holds.ts'
 
 /**
- * The age in seconds of the oldest due job of each queue. Queues without due jobs are omitted; paused jobs count as
- * due. The query steps from tenant to tenant in the index of open jobs.
+ * The time in seconds for which the oldest due job of each queue has been claimable. Queues without such a job are
+ * omitted; paused jobs count as claimable. The query steps from tenant to tenant in the index of open jobs.
  */
 export async function findOldestDueAges(sql: Sql, queues: readonly string[]): Promise<Map<string, number>> {
   const rows = await sql<{ queue: string; age_s: number }[]>`
     with recursive ${visitTenants(sql, queues)}
-    select v.queue, floor(extract(epoch from now() - min(oldest.run_at)))::integer as age_s
+    select v.queue, greatest(floor(extract(epoch from now() - min(oldest.since))), 0)::integer as age_s
     from visit v
     cross join lateral (
-      select j.run_at from jobs j
+      select ${claimableSince(sql)} as since from jobs j
       where j.queue = v.queue and j.tenant_id = v.tenant_id and j.finished_at is null and j.run_at <= now()
-        and ${stageOfOpenJob(sql)} = 'due'
+        and ${stageOfOpenJob(sql)} = 'due' and not ${isHeldOrSealed(sql)}
       order by j.priority, j.run_at limit 1
     ) oldest
     group by v.queue`

@@ -7,6 +7,7 @@ import { timestamp } from '#core/time.ts'
 import { listWalletBalances, walletBalanceSchema } from '../wallet/balances.ts'
 import { listBalanceDays } from '../wallet/week.ts'
 import { findRetryingOfTenant } from '../jobs/retrying.ts'
+import { claimableSince, isHeldOrSealed } from '../switches/holds.ts'
 import { attentionSchema, findAttention, MAX_COUNTED } from './attention.ts'
 import type { PAYMENT_KINDS } from '../rollups/count-payments.ts'
 
@@ -99,7 +100,7 @@ export async function findOverview(
     sql<{ as_of: string; today: string; oldest_due_s: number; uncounted_events: number }[]>`
       select clock_timestamp() as as_of, (now() at time zone 'UTC')::date::text as today,
         coalesce(s.last_sequence - coalesce(c.sequence, 0) - gaps.uncounted, 0) as uncounted_events,
-        coalesce(floor(extract(epoch from now() - oldest.run_at)), 0)::integer as oldest_due_s
+        greatest(floor(extract(epoch from now() - oldest.since)), 0)::integer as oldest_due_s
       from (select ${tenant_id}::uuid as tenant_id) t
       left join event_sequences s on s.tenant_id = t.tenant_id
       left join payment_cursors c on c.tenant_id = t.tenant_id
@@ -108,11 +109,11 @@ export async function findOverview(
         where r.tenant_id = ${tenant_id} and r.last_sequence_before >= coalesce(c.sequence, 0)
       ) gaps
       cross join lateral (
-        select min(first.run_at) as run_at from unnest(${[...QUEUES]}::text[]) as requested(queue)
+        select min(first.since) as since from unnest(${[...QUEUES]}::text[]) as requested(queue)
         cross join lateral (
-          select j.run_at from jobs j
+          select ${claimableSince(sql)} as since from jobs j
           where j.queue = requested.queue and j.tenant_id = ${tenant_id} and j.finished_at is null and j.run_at <= now()
-            and j.state = 'ready'
+            and j.state = 'ready' and not ${isHeldOrSealed(sql)}
           order by j.priority, j.run_at limit 1
         ) first
       ) oldest`,

@@ -4,6 +4,7 @@ import type { Sql, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { renewRun, type Run } from '../jobs/recurring.ts'
 import { stageOfOpenJob } from '../jobs/states.ts'
+import { claimableSince } from '../switches/holds.ts'
 import { ZERO_OPEN, STAGES, type Counter, type OpenFigures } from './columns.ts'
 import { BOUNDS_LITERAL } from './histograms.ts'
 import { addToRollups, writeRollups, type RollupRows } from './rows.ts'
@@ -158,14 +159,14 @@ async function sample(
       count(*) filter (where stage = 'running') as running, count(*) filter (where stage = 'unknown') as unknown,
       count(*) filter (where stage = 'parked') as parked, count(*) filter (where refused) as refused,
       count(*) filter (where in_doubt) as in_doubt,
-      coalesce(extract(epoch from now() - min(run_at) filter (where stage = 'due')), 0)::integer as oldest_due_s,
+      greatest(extract(epoch from now() - min(since) filter (where stage = 'due')), 0)::integer as oldest_due_s,
       count(*) filter (where created_at < ${at}) as open_then
     from (
-      select queue, name, run_at, created_at, refused_since is not null as refused, in_doubt,
+      select queue, name, ${claimableSince(tx)} as since, created_at, refused_since is not null as refused, in_doubt,
         ${stageOfOpenJob(tx)} as stage
-      from jobs where finished_at is null
+      from jobs j where finished_at is null
       union all
-      select queue, name, run_at, created_at, false, false, 'finished' from jobs where finished_at >= ${at}
+      select queue, name, null, created_at, false, false, 'finished' from jobs where finished_at >= ${at}
     ) j
     group by queue, name`
   const minute = `${at.slice(0, 16)}:00.000000Z`

@@ -46,10 +46,22 @@ export function isHeld(sql: Sql | Tx): Fragment {
     and exists (select from lineage server where ${isHeldBy(sql)}))`
 }
 
-/** When jobs last stopped waiting since a switch, as far as it is recorded; null if none ever waited. */
-export function holdsEndedAt(sql: Sql | Tx): Fragment {
+/** Whether the job `j` waits, or all jobs do because the database is sealed. */
+export function isHeldOrSealed(sql: Sql | Tx): Fragment {
+  return sql`((select l.seal is not null from lineage l) or ${isHeld(sql)})`
+}
+
+/** When jobs last stopped waiting since a switch or a seal, as far as it is recorded; null if none ever waited. */
+export function waitEndedAt(sql: Sql | Tx): Fragment {
   return sql`(
-    select max(greatest(s.released_at, s.lists_read_at, s.lists_waived_at, s.discarded_at)) from database_switches s)`
+    select greatest(l.unsealed_at, (
+      select max(greatest(s.recorded_at, s.released_at, s.lists_read_at, s.lists_waived_at, s.discarded_at))
+      from database_switches s)) from lineage l)`
+}
+
+/** Since when the due job `j` can be claimed: it is late from then on, not from `run_at`. Null while it waits. */
+export function claimableSince(sql: Sql | Tx): Fragment {
+  return sql`case when not ${isHeldOrSealed(sql)} then greatest(j.run_at, j.lease_until, ${waitEndedAt(sql)}) end`
 }
 
 /** Whether payouts wait: one that looks unsent may be the repetition of a lost one that was sent. */

@@ -114,7 +114,8 @@ export async function sealDatabase(sql: Sql, sealed: boolean, by: Actor): Promis
   const action = sealed ? 'switches.seal' : 'switches.unseal'
   const changed = await sql`
     with changed as (
-      update lineage set seal = ${sealed ? sql`gen_random_uuid()` : null}, sealed_at = ${sealed ? sql`now()` : null}
+      update lineage set seal = ${sealed ? sql`gen_random_uuid()` : null}, sealed_at = ${sealed ? sql`now()` : null},
+        unsealed_at = ${sealed ? sql`unsealed_at` : sql`now()`}
       where (seal is null) = ${sealed}
       returning seal
     )
