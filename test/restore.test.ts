@@ -566,7 +566,8 @@ test('what only the old primary has is listed by id, looked up at its provider, 
   expect(rows.at(-1)).toMatchObject({ summary: { lacking: expect.any(Number) }, recovered: null })
 
   const first = await compare('--yes')
-  expect(first.stdout).toContain('to revoke [2J')
+  const [tenant] = await used`select slug from tenants where id = ${tenant_id}`
+  expect(first.stdout).toContain(`to revoke [2J, of tenant ${tenant!['slug']}\n`)
   expect(first.stdout).toContain('2 objects of the providers will be looked up')
   expect(first.stdout).toContain(
     '3 requests not reported yet, because the lists of the providers are being read',

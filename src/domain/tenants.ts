@@ -20,6 +20,13 @@ export async function findTenant(sql: Sql, slug: string): Promise<Tenant | undef
   return tenant
 }
 
+/** The slugs of tenants by id; missing ids are omitted. */
+export async function findSlugs(sql: Sql, ids: readonly string[]): Promise<Map<string, string>> {
+  const rows = await sql<Pick<Tenant, 'id' | 'slug'>[]>`
+    select id, slug from tenants where id = any(${[...ids]}::uuid[])`
+  return new Map(rows.map(({ id, slug }) => [id, slug]))
+}
+
 /** Tenants whose slug or name begins with this text, by slug, except the system's own tenant. */
 export async function listTenants(
   sql: Sql,

@@ -21,6 +21,7 @@ import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { findSwitchState } from '#domain/switches/find.ts'
 import { comparedSince } from '#domain/switches/losses.ts'
+import { findSlugs } from '#domain/tenants.ts'
 import { timeOf } from '../arguments.ts'
 import { requireYes } from '../ask.ts'
 import { print, printError, terminalText } from '../print.ts'
@@ -53,7 +54,7 @@ export async function compareOldPrimary({ sql, config, values }: Recover): Promi
   try {
     await assertComparable(sql, old, other)
     const batches = () => compareWithOld(sql, old, since, (error) => otherDatabaseError(error, other))
-    const counts = await listLacking(batches(), { since, json: values.json })
+    const counts = await listLacking(sql, batches(), { since, json: values.json })
     const total = Object.values(counts).reduce((sum, { lacking }) => sum + lacking, 0)
     const summary = { since, counts, lacking: total }
     if (last === undefined || total === 0 || (values.json && !values.yes)) {
@@ -101,6 +102,7 @@ type Batches = AsyncIterable<ComparedBatch>
 
 /** Prints what is lacking, and returns the numbers. */
 async function listLacking(
+  sql: Sql,
   batches: Batches,
   { since, json }: { since: string; json: boolean },
 ): Promise<Counts> {
@@ -116,7 +118,12 @@ async function listLacking(
       printError(`${kind}: ${counts[kind].compared} compared, ${counts[kind].lacking} lacking here`)
     }
     const printed = json ? rows : rows.slice(0, Math.max(0, PRINTED_ROWS - before.lacking))
-    for (const row of printed) print(json ? JSON.stringify({ kind, ...row }) : describeRow(kind, row))
+    const ids = printed.flatMap(({ tenant_id }) => tenant_id ?? [])
+    const slugs = ids.length === 0 ? new Map<string, string>() : await findSlugs(sql, [...new Set(ids)])
+    for (const row of printed) {
+      const tenant = slugs.get(row.tenant_id ?? '') ?? null
+      print(json ? JSON.stringify({ kind, tenant, ...row }) : describeRow(kind, row, tenant))
+    }
   }
   if (!json)
     for (const [kind, { compared, lacking }] of Object.entries(counts)) {
@@ -134,10 +141,11 @@ function rowsOf(batch: ComparedBatch): OldRow[] {
 function describeRow(
   kind: LackingKind,
   { id, at, tenant_id, what, key, provider, reference }: OldRow,
+  tenant: string | null,
 ): string {
   const texts = [
     what,
-    tenant_id === null ? null : `of tenant ${tenant_id}`,
+    tenant_id === null ? null : `of tenant ${tenant ?? tenant_id}`,
     key === null || key === id ? null : `key ${key}`,
     provider === null || reference === null ? null : `at the provider as ${reference}`,
   ]
