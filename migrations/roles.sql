@@ -232,10 +232,10 @@ begin
     ('sluice_worker', 'message_limits', 'select, insert (tenant_id, scope, window_start, used), update (window_start, used), delete'),
     -- For the audit.
     ('sluice_worker', 'tenants', 'select'),
-    ('sluice_worker', 'customers', 'select (tenant_id, id, kyc_status, kyc_id), insert (tenant_id, id, idempotency_key, recovered_at)'),
-    ('sluice_worker', 'recipients', 'select (tenant_id, id, kyc_status, kyc_id),
+    ('sluice_worker', 'customers', 'select (tenant_id, id, idempotency_key, recovered_at, kyc_status, kyc_id), insert (tenant_id, id, idempotency_key, recovered_at)'),
+    ('sluice_worker', 'recipients', 'select (tenant_id, id, idempotency_key, recovered_at, kyc_status, kyc_id),
       insert (tenant_id, id, idempotency_key, name, type, currency, country, destination, recovered_at)'),
-    ('sluice_worker', 'merchants', 'select (tenant_id, id, kyc_status, kyc_id),
+    ('sluice_worker', 'merchants', 'select (tenant_id, id, idempotency_key, recovered_at, kyc_status, kyc_id),
       insert (tenant_id, id, idempotency_key, legal_name, display_name, country, support_email,
       recovered_at)'),
     ('sluice_worker', 'verifications', 'select, insert (tenant_id, id, idempotency_key, subject_type, subject_id, subject_fingerprint, provider,

@@ -10,7 +10,8 @@ import { metrics } from '#core/metrics.ts'
 import { newId } from '#core/ids.ts'
 import { signWitness } from '#core/witness-signature.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
-import { ROUTES_WITH_VISIBLE_EFFECT } from '#domain/lost-requests/effects.ts'
+import { ROUTES_WITH_VISIBLE_EFFECT } from '#domain/lost-requests/visible-effects.ts'
+import { recoverParty } from '#domain/recovered/parties.ts'
 import { acceptedKeysOf } from '#domain/switches/kept-facts.ts'
 import { createAcceptedStream, type AcceptedRequest } from '#queue/accepted.ts'
 import type { BackendWatch } from '#queue/away.ts'
@@ -21,8 +22,10 @@ import type { FindAcceptedKeys } from '#queue/settings.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
-import { eventually } from '#test/payments.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
+import { ASYNC, authorizedPayment, eventually } from '#test/payments.ts'
 import { createRedis } from '#test/redis.ts'
+import { decide, verificationOf } from '#test/verifications.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
 
 type Shop = Client & { tenant_id: string }
@@ -179,6 +182,23 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   await world.sql`delete from idempotency_keys where tenant_id = ${shop.tenant_id} and key = ${keys[1]}`
   // The caller has repeated this one.
   await create(keys[2])
+  // Of this one, only the id is known again.
+  const nameless = await create(freshKey())
+  await eventually(async () => expect(await recordedOf(world, shop)).toHaveLength(13))
+  await lose(world, shop, nameless.id)
+  await world.sql.begin((tx) => recoverParty(tx, 'customer', { tenant_id: shop.tenant_id, id: nameless.id }))
+  // Earlier and later requests have the same effect as the lost ones, or may have it.
+  const verification = await verificationOf(shop)
+  expect((await decide(shop, verification.id, 'approved')).status).toBe(200)
+  const captured = await authorizedPayment(shop)
+  const payments = { tenant_id: shop.tenant_id, queue: 'payments' } as const
+  await pauseJobs(world.sql, payments)
+  const capture = await shop.post(
+    `/v1/payments/${captured.id}/capture`,
+    { idempotency_key: freshKey() },
+    ASYNC,
+  )
+  expect(capture.body).toMatchObject({ status: 'capturing' })
 
   // Entries that somebody else has written do not stop the reports, and report nothing. A NUL would make the database
   // refuse the batch.
@@ -203,6 +223,14 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   const without_key = [shop.tenant_id, 'POST /v1/customers', null, newId(), true, null]
   const copied = sign(own_keys, [without_key])
   await write(copied)
+  for (const route of [
+    `payments/:id/capture ${captured.id}`,
+    `compliance/kyc/:id/decide ${verification.id}`,
+  ]) {
+    const id = route.split(' ')[1]
+    const overtaken = [[shop.tenant_id, `POST /v1/${route}`, freshKey(), id, false, newId()]]
+    await write(sign(own_keys, overtaken, Date.now() - 100_000))
+  }
   // Nothing shows whether a link was requested again.
   const kyc_id = newId()
   await write(
@@ -215,7 +243,8 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   await untilCompared(world, number)
   const [run] = await world.sql`select result from recurring_work where name = 'lost requests'`
   expect(run!.result).toMatchObject({ malformed: written.length })
-  await eventually(async () => expect(await lostOf(shop)).toHaveLength(4))
+  await eventually(async () => expect(await lostOf(shop)).toHaveLength(7))
+  await resumeJobs(world.sql, payments)
   const reports = await lostOf(shop)
   expect(reports).toEqual(
     expect.arrayContaining([
@@ -232,6 +261,7 @@ test('after a switch, each lost request is reported once to its tenant, and no o
       }),
       expect.objectContaining({ idempotency_key: null, resource_id: emails[1].id }),
       expect.objectContaining({ idempotency_key: null, resource_id: without_key[3] }),
+      ...[nameless, captured, verification].map(({ id }) => expect.objectContaining({ resource_id: id })),
     ]),
   )
   expect(kept.id).not.toBe(lost.id)
@@ -245,7 +275,7 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   const [{ slug }] = (await world.sql`select slug from tenants where id = ${shop.tenant_id}`) as any
   expect(stdout).toContain(`POST /v1/customers of tenant ${slug}, key ${keys[0]}`)
   expect(stdout).toMatch(
-    /^recorded {4}all accepted requests since 20\S+, besides 4 records that cannot be verified/m,
+    /^recorded {4}all accepted requests since 20\S+; 4 earlier records cannot be verified/m,
   )
   // The `npm start` of a folder publishes the addresses of its servers, and stores its keys.
   const folder = await createTemporaryFolder()
@@ -260,7 +290,7 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   // A copy is not another request.
   await write(copied)
   await untilCompared(world, await recordSwitch(world))
-  expect(await lostOf(shop)).toHaveLength(4)
+  expect(await lostOf(shop)).toHaveLength(7)
   const { problems } = await auditEverything(world.sql)
   expect(
     problems.filter(({ tenant_id, check }) => tenant_id === shop.tenant_id && check === 'tenants'),

@@ -213,7 +213,13 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
   const { resource_id, job_id } = replayed
     ? outcome.stored
     : { resource_id: work.id ?? id, job_id: joined === undefined ? ids.job_id : joined.joined }
-  if (!replayed) context.record(key, { resource_id, is_created: work.id === undefined, job_id })
+  // A job that the request joined may have been created long before.
+  if (!replayed)
+    context.record(key, {
+      resource_id,
+      is_created: work.id === undefined,
+      job_id: is_new_job ? job_id : null,
+    })
   return {
     replayed,
     is_new_job,

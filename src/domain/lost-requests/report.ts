@@ -1,10 +1,14 @@
 // Finds the accepted requests that a switch of the database has lost, and reports them.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { insertingEvents } from '../events.ts'
-import { RESOURCE_NAMES, resourceOf } from '../resources.ts'
+import { isPlaceholder } from '../recovered/parties.ts'
+import { RESOURCE_NAMES, resourceOf, type ResourceName } from '../resources.ts'
 import { canReportLosses, mayHaveLost } from '../switches/losses.ts'
-import { hasVisibleEffect, showsEffect } from './effects.ts'
+import { verificationSubjectType } from '../verifications/verification.ts'
+import { CLOCK_TOLERANCE, hasVisibleEffect, showsEffect } from './visible-effects.ts'
 import type { LostRequest } from './resource.ts'
+
+const PARTIES: readonly ResourceName[] = verificationSubjectType.options
 
 /** The name of the recurring work that compares accepted requests. Its position has the `number` of the last switch. */
 export const LOST_REQUESTS = 'lost requests'
@@ -12,8 +16,6 @@ export const LOST_REQUESTS = 'lost requests'
 /** A switch after which the accepted requests are not compared with the database yet. */
 export type UncomparedSwitch = { number: number; from_ms: number; until_ms: number }
 
-/** The clocks of Redis, of the processes and of the database may differ by this much. */
-const CLOCK_TOLERANCE = '1 minute'
 /** A row that is younger than its record by more than this repeats a request that the switch has lost. */
 const MIN_REPETITION_DELAY = '1 second'
 
@@ -57,7 +59,10 @@ export async function reportLostRequests(
 ): Promise<number> {
   const has_row = RESOURCE_NAMES.map((resource) => {
     const table = tx(resourceOf(resource).table)
-    return tx`exists (select from ${table} r where r.tenant_id = a.tenant_id and r.id = a.resource_id)`
+    // Without what the request said, which no provider holds.
+    const is_placeholder = PARTIES.includes(resource) ? isPlaceholder(tx) : tx`false`
+    return tx`exists (
+      select from ${table} r where r.tenant_id = a.tenant_id and r.id = a.resource_id and not ${is_placeholder})`
   }).reduce((some, each) => tx`${some} or ${each}`)
   // A copy of a record has the same `entry`.
   const entryOf = (number: Fragment) => tx`

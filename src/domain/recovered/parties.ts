@@ -39,9 +39,12 @@ export async function recoverParty(
     await tx`select complete_recipient(${tenant_id}, ${id}, ${kind}, ${currency}, ${destination})`
 }
 
+/** Whether nothing is known of the customer, merchant or recipient `r` but what names it at providers. */
+export function isPlaceholder(sql: Sql | Tx): Fragment {
+  return sql`(r.recovered_at is not null and r.idempotency_key = any(placeholder_keys(r.id)))`
+}
+
 /** Whether the destination of the recipient `r` is not known: nothing can be paid out to it. */
 export function hasUnknownDestination(sql: Sql): Fragment {
-  return sql`(
-    r.destination = unknown_destination() and r.recovered_at is not null
-    and r.idempotency_key = any(placeholder_keys(r.id)))`
+  return sql`(r.destination = unknown_destination() and ${isPlaceholder(sql)})`
 }

@@ -1,6 +1,9 @@
 // The actions whose effect the row of their resource shows: it tells whether the database has lost one of them.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
+/** The clocks of Redis, of the processes and of the database may differ by this much. */
+export const CLOCK_TOLERANCE = '1 minute'
+
 type Effect = { table: string; isPresent: (sql: Sql | Tx) => Fragment }
 
 const payoutEffect: Effect = {
@@ -8,25 +11,30 @@ const payoutEffect: Effect = {
   // A cancellation and a manual failure join each other.
   isPresent: (sql) => sql`
     (r.status in ('canceled', 'failed')
-      or (r.open and (r.cancel_requested_at is not null or r.fail_requested_at is not null)))`,
+      or (r.open and greatest(r.cancel_requested_at, r.fail_requested_at) > a.accepted_at))`,
 }
 
-/** By route: the table of the resource, and whether the row `r` shows the effect, or that it is in progress. */
+/**
+ * By route: the table of the resource, and whether the row `r` shows the effect of the request `a`, or that a repeated
+ * request is in progress. What an earlier request began may still fail, and proves nothing.
+ */
 const VISIBLE_EFFECTS: Readonly<Record<string, Effect>> = {
   'POST /v1/payments/:id/capture': {
     table: 'payments',
-    isPresent: (sql) => sql`r.status in ('capturing', 'captured')`,
+    isPresent: (sql) => sql`r.status = 'captured'`,
   },
   'POST /v1/payments/:id/cancel': {
     table: 'payments',
     isPresent: (sql) => sql`
-      (r.status in ('canceling', 'canceled') or (r.open and r.cancel_requested_at is not null))`,
+      (r.status = 'canceled' or (r.open and r.cancel_requested_at > a.accepted_at))`,
   },
   'POST /v1/payouts/:id/cancel': payoutEffect,
   'POST /v1/payouts/:id/fail': payoutEffect,
   'POST /v1/compliance/kyc/:id/decide': {
     table: 'verifications',
-    isPresent: (sql) => sql`r.decided_by = 'manual'`,
+    // A later decision may be another one.
+    isPresent: (sql) => sql`
+      (r.decided_by = 'manual' and r.decided_at < a.accepted_at + ${CLOCK_TOLERANCE}::interval)`,
   },
   'POST /v1/messages/:id/cancel': { table: 'messages', isPresent: (sql) => sql`r.status = 'canceled'` },
   'POST /v1/ai/tasks/:id/cancel': { table: 'ai_tasks', isPresent: (sql) => sql`r.status = 'canceled'` },
