@@ -16,7 +16,7 @@ import { startProxy, type Proxy } from '#test/proxy.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const test = testIn({ parts: ['api', 'webhooks'], notifications: false })
-const TIMEOUT_MS = 90_000
+const TIMEOUT_MS = 300_000
 
 /** Starts workers that reach the database through a proxy. */
 async function startWorkers(world: World, count: number): Promise<Proxy> {

@@ -417,7 +417,7 @@ test('a lookup by text does not settle a message with the reference of another m
     found: true,
   }
   await expect(settle(world, update, { state: 'succeeded', outcome: 'done' })).rejects.toThrow(
-    'messages_provider_reference',
+    'the SMS that was found is that of another message',
   )
   expect(await readMessageState(world, id)).toMatchObject({ status: 'sending', reference: null })
 })
