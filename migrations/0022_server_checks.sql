@@ -14,8 +14,8 @@ create table database_heartbeat (
 );
 insert into database_heartbeat (number, at, is_synchronous) values (0, now(), false);
 
--- `sealed_at`: when the database was sealed. Without a witness, a seal is valid for a day. `unsealed_at`: when an operator
--- last ended a seal. One that ends with a switch ends when the switch is recorded.
+-- `sealed_at`: when the database was sealed. Without a witness, a seal is valid for a day.
+-- `unsealed_at`: when an operator last ended a seal. One that ends with a switch ends when the switch is recorded.
 -- `is_superseded`: the last process that asked witnesses found that another server is in use. The process that
 -- receives webhooks asks none, and reads it here.
 alter table lineage
@@ -278,7 +278,8 @@ $$;
 -- recorded yet: call again; `unchecked` while witnesses must answer, or another process must record the switch;
 -- `unconfirmed` if the server is behind a witness and has not started since it was checked: ask the witnesses after a
 -- second, and call again. `recorded`: this call has recorded the switch. `raised_heartbeat`: this call has raised the
--- heartbeat. `started_at`: when the server started. `recording_since`: a switch is not recorded completely.
+-- heartbeat. `started_at`: when the server started. `sealed_at`: when the database was sealed. `recording_since`: a
+-- switch is not recorded completely.
 -- `lost_since`: what happened later may have been lost by a switch of the last day.
 --
 -- Runs with the owner's rights. The process that receives webhooks and the dashboard record nothing and raise no
@@ -372,7 +373,8 @@ begin
   end if;
   select * into kept from lineage;
   return server || jsonb_build_object('started_at', pg_postmaster_start_time(), 'switch', kept.last_switch,
-    'hold', kept.hold, 'seal', case when may_record then kept.seal end, 'sealed_at', kept.sealed_at, 'state', state, 'recorded', recorded,
+    'hold', kept.hold, 'seal', case when may_record then kept.seal end, 'sealed_at', kept.sealed_at, 'state', state,
+    'recorded', recorded,
     'raised_heartbeat', raised_heartbeat,
     'recording_since', (select s.switched_at from database_switches s where s.recorded_at is null), 'lost_since', (
       select min(s.newest_at) from database_switches s

@@ -15,6 +15,7 @@ import type { FinishedCall } from '#providers/http.ts'
 import { freePort } from '#start/ports.ts'
 import { freshKey, type Answer } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
+import { CURRENT_DATABASE } from '#test/databases.ts'
 import { startInThisProcess } from '#test/parts.ts'
 import { ASYNC, createPayment, eventually } from '#test/payments.ts'
 import { signedInAs } from '#test/people.ts'
@@ -277,7 +278,7 @@ test.concurrent('a call is late only after its own deadline, so a slow AI provid
   })
   runInPast(121, () => overdue.watch.sent('ai', 120_000))
   for (const { watch } of [overdue, slow]) {
-    const loop = watch.report(world.sql, `worker ${freshKey()}`)
+    const loop = watch.report({ sql: world.sql, database: CURRENT_DATABASE }, `worker ${freshKey()}`)
     onTestFinished(() => loop.close())
   }
   await eventually(async () =>
@@ -346,7 +347,7 @@ test.concurrent('an outage ends if no job waits for its provider, and is logged 
   }
   failInPast('smtp', 'ambiguous', 120)
   failInPast('twilio', 'misconfigured', 61)
-  const loop = watch.report(world.sql, `worker ${freshKey()}`)
+  const loop = watch.report({ sql: world.sql, database: CURRENT_DATABASE }, `worker ${freshKey()}`)
   onTestFinished(() => loop.close())
   const durations = async () => {
     const rows = await world.sql<{ provider: string; seconds: number }[]>`

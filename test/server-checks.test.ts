@@ -1,7 +1,7 @@
 // Tests the checks of the server of the database without processes: what shows that the database went back in time, and
 // who may record a switch.
 import { randomBytes } from 'node:crypto'
-import { mkdir, stat } from 'node:fs/promises'
+import { mkdir, rename, rmdir, stat } from 'node:fs/promises'
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
@@ -245,10 +245,11 @@ test('WITNESS_URL keeps the seal, so that the next server is that of a planned m
   const { path, remove } = await createTemporaryFolder()
   onTestFinished(remove)
   const config = loadConfig({ ...watchEnv(), WITNESS_URL: `file://${path}/witness` })
-  const check = async () => {
-    const options = { sql, log: createLog('silent', 'test'), queue: createWitness() }
-    const checks = createServerChecks(config, options)
-    await checks.exchange((await checks.check(new AbortController().signal))!)
+  const check = async (is_silent = true) => {
+    const witness = createWitness()
+    witness.is_silent = is_silent
+    const checks = createServerChecks(config, { sql, log: createLog('silent', 'test'), queue: witness })
+    return await checks.exchange((await checks.check(new AbortController().signal))!)
   }
   // A check stores facts there once a second.
   await eventually(async () => {
@@ -256,9 +257,15 @@ test('WITNESS_URL keeps the seal, so that the next server is that of a planned m
     await stat(`${path}/witness`)
   })
   await sql`update lineage set seal = gen_random_uuid(), sealed_at = now()`
-  await check()
+  // While no witness keeps the seal, the process does not report that it writes no more.
+  await rename(`${path}/witness`, `${path}/before`)
+  await mkdir(`${path}/witness`)
+  expect(await check()).toBe(false)
+  await rmdir(`${path}/witness`)
+  await rename(`${path}/before`, `${path}/witness`)
+  expect(await check()).toBe(true)
   await sql`update lineage set system_identifier = '2'`
-  await check()
+  await check(false)
   expect(await lastSwitch()).toMatchObject({ kind: 'planned' })
 })
 
@@ -303,7 +310,7 @@ test('a text without a valid signature counts as silence, and is replaced', asyn
   }
 })
 
-test('a text without a valid signature that names a later switch is replaced after an hour, and stops nothing', async () => {
+test('texts without a valid signature that name a later switch are replaced after an hour, and stop nothing', async () => {
   const witness = createWitness()
   await keepFacts(await entryAt(witness, newKey()), { ...(await facts()), switch: 7 })
   const later = witness.stored
@@ -314,10 +321,25 @@ test('a text without a valid signature that names a later switch is replaced aft
   expect(watch.isCurrent()).toBe(true)
   expect(witness.stored).toBe(later)
   expect(logError).toHaveBeenCalledWith(expect.anything(), expect.stringContaining('a later switch'))
+  // Neither another such text nor an answer that fails begins the hour again.
   const now = performance.now.bind(performance)
-  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 3_600_000)
+  let passed_ms = 3_000_000
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + passed_ms)
   onTestFinished(() => clock.mockRestore())
-  await eventually(async () => expect(witness.stored).not.toBe(later))
+  const asked = async () => {
+    const before = witness.asked
+    await eventually(async () => expect(witness.asked).toBeGreaterThan(before + 1))
+  }
+  witness.is_silent = true
+  await asked()
+  witness.is_silent = false
+  witness.stored = null
+  await keepFacts(await entryAt(witness, newKey()), { ...(await facts()), switch: 8 })
+  const other = witness.stored
+  await asked()
+  expect(witness.stored).toBe(other)
+  passed_ms = 3_600_000
+  await eventually(async () => expect(witness.stored).not.toBe(other))
   expect(await keepFacts(await entryAt(witness), null)).toMatchObject({ facts: { switch: 0 } })
 })
 

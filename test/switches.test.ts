@@ -24,6 +24,7 @@ import { findWitnessName } from '#domain/switches/kept-facts.ts'
 import { sealDatabase } from '#domain/switches/release.ts'
 import type { CheckedServer, ServerFacts } from '#domain/switches/server.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
+import { keysCommand } from '#commands/keys.ts'
 import { recoverCommand } from '#commands/recover.ts'
 import { freshKey } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
@@ -418,12 +419,22 @@ describeIn('while another server is in use', {}, (test) => {
     })
     expect(early).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/write: api \(.*worker \(hung\/7\)/),
+      stderr: expect.stringMatching(/write: api \(.*worker \(hung\/7, seen \d+ s ago\)/),
     })
     await sql`update processes set ended_at = now() where id = ${hung.id}`
     expect(await seal('--yes')).toMatchObject({ code: 0 })
     expect(answered).toBe(5)
     expect(await Promise.all(requests)).toEqual([202, 202, 202, 202, 202])
+    expect((await runHere(recoverCommand, [], world.env)).stdout).toContain('the database may be moved')
+    // Other commands can only read.
+    const [tenant] = await sql<{ slug: string }[]>`select slug from tenants where id = ${world.tenant_id}`
+    const keys = async (...args: string[]) =>
+      await runHere(keysCommand, [...args, '--tenant', tenant!.slug], world.env)
+    expect(await keys('list')).toMatchObject({ code: 0 })
+    expect(await keys('create', '--scopes', 'all')).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^The database is sealed/),
+    })
     await seal('--undo')
     await eventually(async () => expect((await createPayment(client, {}, ASYNC)).status).toBe(202))
   })

@@ -12,6 +12,7 @@ import {
   recordKeyUse,
   type Credentials,
 } from '#domain/api-keys.ts'
+import type { DatabaseWatch } from '#domain/switches/watch.ts'
 import { createFailureLimit, type FailureLimit } from './failures.ts'
 import { createSlowLane } from './slow-lane.ts'
 
@@ -33,6 +34,9 @@ const UNKNOWN_KEY_LIMITS = {
   },
 }
 
+/** What authentication uses of the context of an API. */
+type AuthContext = { sql: Sql; log: Log; database: Pick<DatabaseWatch, 'track'> }
+
 /**
  * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, `overloaded`, or
  * `rate_limited` if too many invalid keys came from the same address. A valid key from such an address is still
@@ -40,7 +44,8 @@ const UNKNOWN_KEY_LIMITS = {
  */
 export type Authenticate = (request: FastifyRequest, reply: FastifyReply) => Promise<Credentials>
 
-export function createAuthenticate(sql: Sql, log: Log): Authenticate {
+export function createAuthenticate(context: AuthContext): Authenticate {
+  const { sql } = context
   /**
    * Keys that were valid at their last lookup. Guessed keys cannot evict them, and their next lookup does not wait for
    * the lookups of unknown keys.
@@ -50,7 +55,7 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   const pending = new Map<string, { until: number; found: Promise<Credentials | undefined> }>()
   const failures = createFailureLimit()
   const lookUpUnknown = createUnknownLookup(sql, failures)
-  const recordLastUse = createLastUseRecorder(sql, log)
+  const recordLastUse = createLastUseRecorder(context)
 
   function lookUp(secret: string, ip: string): Promise<Credentials | undefined> {
     // The cache time begins before the lookup, because the result may be as old as the beginning of the lookup.
@@ -138,14 +143,16 @@ function createUnknownLookup(
 }
 
 /** Records the last use of a key, at most about once a minute. */
-function createLastUseRecorder(sql: Sql, log: Log): (credentials: Credentials) => void {
+function createLastUseRecorder({ sql, log, database }: AuthContext): (credentials: Credentials) => void {
   const recorded_at = new Map<string, number>()
   return ({ tenant_id, key_id }) => {
     const now = performance.now()
     if (now - (recorded_at.get(key_id) ?? -Infinity) < LAST_USE_INTERVAL_MS) return
     recorded_at.set(key_id, now)
-    recordKeyUse(sql, tenant_id, key_id).catch((error: unknown) =>
-      log.debug({ err: error }, 'the last use of an API key was not recorded'),
+    void database.track(() =>
+      recordKeyUse(sql, tenant_id, key_id).catch((error: unknown) =>
+        log.debug({ err: error }, 'the last use of an API key was not recorded'),
+      ),
     )
   }
 }

@@ -13,8 +13,8 @@ import { openApiContext, endWaits } from './open.ts'
 export async function startApi(config: Config, log: Log): Promise<Service & { url: string }> {
   await using ends = new AsyncDisposableStack()
   const context = await openApiContext(config, log, 'sluice-api', ends)
-  const { areas, sql, queue } = context
-  const app = await buildApi(context, { authenticate: createAuthenticate(sql, log) })
+  const { areas, queue } = context
+  const app = await buildApi(context, { authenticate: createAuthenticate(context) })
   ends.defer(() => app.close())
   ends.defer(() => endWaits(context))
   const url = await listenAt(app, listenAddresses(config).api)

@@ -7,7 +7,7 @@ import { connectConfiguredDatabase, connectForChecks, endPools } from '#core/pro
 import { createCurrentVault } from '#core/secrets.ts'
 import { areasOf } from '#domain/areas.ts'
 import { confirmReplicated, findStoredKeys, type StoredKey, type KeyOnRoute } from '#domain/idempotency.ts'
-import { hasVisibleEffect } from '#domain/lost-requests/effects.ts'
+import { hasVisibleEffect } from '#domain/lost-requests/visible-effects.ts'
 import { acceptedKeysOf } from '#domain/switches/kept-facts.ts'
 import { watchDatabase } from '#domain/switches/watch.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
@@ -84,7 +84,7 @@ export async function openApiContext(
     log,
     queue,
     record({ tenant_id, route, key }, written) {
-      // Nothing shows whether another change without a key is lost.
+      // Nothing shows whether any other change without a key is lost.
       if (key !== null || written.is_created || hasVisibleEffect(route))
         queue.record({ tenant_id, route, key, ...written })
     },

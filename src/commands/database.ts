@@ -6,6 +6,8 @@ import { connectDatabase } from '#core/pool.ts'
 import { databaseError, isServerError, type Sql } from '#core/db.ts'
 import { assertMigrated } from '#core/migrate.ts'
 import { parseDatabaseUrl } from '#core/postgres/address.ts'
+import { isReadOnlyServer } from '#core/postgres/connection-errors.ts'
+import { isSealed } from '#domain/switches/find.ts'
 import { readDevFile } from './dev-file.ts'
 
 const DevFile = z.object({
@@ -54,20 +56,31 @@ export function readOnlyUrl(url: string): string {
   return `${own}${own.includes('?') ? '&' : '?'}${session}default_transaction_read_only=on`
 }
 
+const SEALED =
+  'The database is sealed, so nothing is written to it: it moves to another server. If it does not: npm run recover -- seal --undo'
+
 /**
- * Runs `work` on the database. Errors: ConfigError if the database does not answer or is not migrated to this version.
+ * Runs `work` on the database. `changes_sealed`: also if the database is sealed, when other commands can only read.
+ * Errors: ConfigError if the database does not answer, is not migrated to this version, or is sealed and `work` writes.
  */
 export async function withDatabase<T>(
   config: Config,
-  options: { max: number; application_name: string },
+  { changes_sealed = false, ...options }: { max: number; application_name: string; changes_sealed?: boolean },
   work: (sql: Sql) => Promise<T>,
 ): Promise<T> {
   const url = databaseUrl(config)
-  const sql = connectDatabase(url, options)
+  let sql = connectDatabase(url, options)
+  let is_sealed = false
   try {
     await assertMigrated(sql)
+    is_sealed = !changes_sealed && (await isSealed(sql))
+    if (is_sealed) {
+      await sql.end()
+      sql = connectDatabase(readOnlyUrl(url), options)
+    }
     return await work(sql)
   } catch (error) {
+    if (is_sealed && isReadOnlyServer(error)) throw new ConfigError(SEALED)
     throw explainDatabaseError(error, config, url)
   } finally {
     await sql.end()

@@ -31,7 +31,7 @@ const HELP = `sluice recover: after a restore or failover of the database, and b
   npm run recover -- release --messages send|discard --reason "checked with accounting"
   npm run recover -- release --without-lists --reason "the account has no Identity"
   npm run recover -- switched --to 2026-11-28T09:30:00Z --reason "restored from the snapshot of 9:30"
-  npm run recover -- seal
+  npm run recover -- seal [--wait 120]
   npm run recover -- seal --undo
   npm run recover -- new-installation --reason "the copy for staging"
   OLD_DATABASE_URL=postgres://sluice:secret@old-primary:5432/sluice npm run recover -- compare
@@ -56,8 +56,9 @@ switched  says that the database went back to the time --to, if no process could
           Needs ENCRYPTION_KEY if there is Redis or WITNESS_URL.
 seal      stops requests and jobs before a planned move to another server (a dump, a copy). The new server is then taken
           over without any wait. Waits until each process has reported that its requests and jobs have ended: nothing is
-          written afterwards. After --wait seconds (default: 120), names the processes that have not, with exit code 1:
-          stop them, and seal again. Asks; --yes and --json do not ask. --undo ends a move that is given up.
+          written afterwards, and other commands can only read. After --wait seconds (default: 120), names what may
+          still write, with exit code 1: the database stays sealed, also if this command is stopped before. Seal it
+          again, which waits again, or --undo, which ends a move that is given up. Asks; --yes and --json do not ask.
 new-installation
           makes a copy of a database, such as one for staging, an installation of its own: it ignores what the original
           creates at providers, and all its jobs wait as after a restore. Refused while a process uses the database.
@@ -80,7 +81,8 @@ rehearse  restores a backup beside the running system and audits it, and compare
           Exit code: 0 all was checked, and there is no problem; 1 the audit found one; 2 the rehearsal did not finish;
           3 something could not be checked: a list of a provider, a witness, or a check of the audit.
 
---json prints JSON. Exit code of the other commands: 0, or 1 if nothing was done; standard error then says why.
+--json prints JSON. Exit code of the other commands: 0, or 1 if nothing was done or a seal still waits; standard error
+then says why.
 DATABASE_URL names the database, as the owner of the tables. Default: that of the \`npm start\` in this folder.`
 
 const COMMANDS = {
@@ -108,7 +110,8 @@ export async function recoverCommand(args: string[], env: NodeJS.ProcessEnv): Pr
   refuseOptions(command, { given, taken: ['json', ...findCommand(OPTIONS_OF, command)], help: HELP })
   if (perform === undefined) return await rehearse(values, env)
   const config = loadConfig(env)
-  await withDatabase(config, { max: 1, application_name: 'sluice-recover' }, async (sql) => {
+  const options = { max: 1, application_name: 'sluice-recover', changes_sealed: true }
+  await withDatabase(config, options, async (sql) => {
     await perform({ sql, config: completeConfig(config), values })
   })
 }

@@ -83,10 +83,7 @@ export async function buildDashboard(api: ApiContext, services: DashboardService
     if (![added.method].flat().some((method) => isMutating({ method }))) return
     const { handler } = added
     added.handler = async function (request, reply) {
-      return await api.database.track(async () => {
-        api.database.assertCurrent()
-        return await handler.call(this, request, reply)
-      })
+      return await api.database.unlessMoved(async () => await handler.call(this, request, reply))
     }
   })
   app.addHook(

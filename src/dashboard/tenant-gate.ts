@@ -29,10 +29,7 @@ export function createTenantGate(
       const access = `${by.actor_id} ${tenant_id} ${request.url}`
       const now = performance.now()
       if ((recorded_at.get(access) ?? -Infinity) > now - REPEATED_ACCESS_MS) return
-      await database.track(async () => {
-        database.assertCurrent()
-        await appendAuditEntry(sql, by, act)
-      })
+      await database.unlessMoved(() => appendAuditEntry(sql, by, act))
       if (recorded_at.size >= MAX_RECENT_ACCESSES) recorded_at.clear()
       recorded_at.set(access, now)
     },

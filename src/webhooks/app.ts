@@ -93,10 +93,7 @@ function createStoreNotification({ sql, database, wakeups }: WebhooksContext): S
     const will_wake = wakeups.admits(applyNotification.queue, SYSTEM_TENANT_ID)
     // A notification may still be stored after the timeout. Then the provider's retry is a duplicate.
     const stored = await withTimeout(
-      database.track(async () => {
-        database.assertCurrent()
-        return await store({ ...notification, will_wake, request_id: request.id })
-      }),
+      database.whileCurrent(() => store({ ...notification, will_wake, request_id: request.id })),
       STORE_TIMEOUT_MS,
     )
     const state = stored?.state ?? 'duplicate'

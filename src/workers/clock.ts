@@ -85,7 +85,7 @@ const STOPPED_INTERVAL_MS = 1_000
  * Like `repeat`, for work that may write: it does not begin unless the server is in use, and a seal of the database
  * waits for its end.
  */
-export function repeatWrites(
+export function repeatWhileCurrent(
   { log, database }: { log: Log; database: DatabaseWatch },
   name: string,
   interval_ms: () => number,

@@ -11,7 +11,7 @@ import {
 } from '#domain/deliveries/claim.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import type { Queue } from '#queue/queue.ts'
-import { repeatWrites, type Loop } from './clock.ts'
+import { repeatWhileCurrent, type Loop } from './clock.ts'
 import type { WorkerContext } from './context.ts'
 import { createPace } from './pace.ts'
 import type { Performer } from './perform.ts'
@@ -48,26 +48,26 @@ export function deliverEvents(context: WorkerContext, options: DeliveryOptions):
   const sequencer = createSequencer(context, options, (tenants) => backlogs.changed(tenants))
   const claim = createClaimer(context, options, backlogs)
   const scan = createScan(sql, claim)
-  const sequencing = repeatWrites(
+  const sequencing = repeatWhileCurrent(
     context,
     'sequencing events',
     () => sequencer.intervalMs(),
     () => sequencer.sequence(),
   )
-  const scanning_changed = repeatWrites(
+  const scanning_changed = repeatWhileCurrent(
     context,
     'claiming deliveries of changed backlogs',
     () => (backlogs.isEmpty() ? IDLE_INTERVAL_MS : BUSY_INTERVAL_MS),
     async () => await scanChanged(backlogs, claim),
   )
   // The regular scan has a loop of its own, so that new events do not wait for it.
-  const scanning_all = repeatWrites(
+  const scanning_all = repeatWhileCurrent(
     context,
     'claiming deliveries',
     () => scan.intervalMs(),
     () => scan.next(),
   )
-  const recovering = repeatWrites(
+  const recovering = repeatWhileCurrent(
     context,
     'recovering deliveries',
     () => RECOVERY_INTERVAL_MS,

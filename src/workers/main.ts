@@ -107,7 +107,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     watchdog,
     startSweep(context, { queue, queues, performer, concurrencyOf, watchdog }),
     compareWaitingNotifications(context),
-    context.provider_watch.report(recurring_sql, worker),
+    context.provider_watch.report({ ...context, sql: recurring_sql }, worker),
     ...startRecurring({ ...context, sql: recurring_sql }, queues, queue.accepted),
     ...(queues.some((name) => name === sendDelivery.queue)
       ? deliverEvents(context, { queue, performer, worker, concurrency: config.DELIVERY_CONCURRENCY })

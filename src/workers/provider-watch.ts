@@ -6,8 +6,9 @@ import { clientOperation } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
 import { CALL_FAILURES } from '#domain/operations/outage-texts.ts'
 import { findOutages, writeOutages } from '#domain/operations/provider-outages.ts'
+import type { DatabaseWatch } from '#domain/switches/watch.ts'
 import type { FinishedCall } from '#providers/http.ts'
-import { repeat, type Loop } from './clock.ts'
+import { repeatWhileCurrent, type Loop } from './clock.ts'
 import { createFailedCallCounts } from './failed-calls.ts'
 import type { CallHealth } from './provider-health.ts'
 import { createProviderStates } from './provider-states.ts'
@@ -25,7 +26,7 @@ export type ProviderWatch = {
    */
   sent(provider: string, deadline_ms: number, operation?: string): () => void
   /** Writes failed calls and outages every few seconds until it is closed. */
-  report(sql: Sql, worker: string): Loop
+  report(context: { sql: Sql; database: DatabaseWatch }, worker: string): Loop
 }
 
 export function watchProviders(context: { log: Log; config: Config }): ProviderWatch {
@@ -102,19 +103,24 @@ export function watchProviders(context: { log: Log; config: Config }): ProviderW
       ]
       return () => ends.forEach((end) => end())
     },
-    report(sql, worker) {
+    report({ sql, database }, worker) {
       const reportNow = async () => {
         for (const { health } of providers.all()) health.check()
         await write(sql, worker)
         await endUnneeded(sql)
       }
-      const loop = repeat(log, 'the report on providers', () => REPORT_INTERVAL_MS, reportNow)
+      const loop = repeatWhileCurrent(
+        { log, database },
+        'the report on providers',
+        () => REPORT_INTERVAL_MS,
+        reportNow,
+      )
       return {
         async close() {
           await loop.close()
           // A stopped worker reports no outages.
           for (const { health } of providers.all()) health.forget()
-          await write(sql, worker).catch(() => {})
+          await database.whileCurrent(() => write(sql, worker)).catch(() => {})
         },
       }
     },

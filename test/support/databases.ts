@@ -12,6 +12,8 @@ export const CURRENT_DATABASE: DatabaseWatch = {
   isCurrent: () => true,
   assertCurrent() {},
   track: async (work) => await work(),
+  whileCurrent: async (work) => await work(),
+  unlessMoved: async (work) => await work(),
   reportProcess() {},
   isHeld: () => false,
   lostSince: () => null,

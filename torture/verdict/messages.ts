@@ -62,8 +62,8 @@ export function judgeMessages(
   const by_id = new Map(messages.map((message) => [message.id, message]))
   const by_reference = new Map(messages.map((message) => [message.reference, message]))
   const owners = new Map(departures.map(({ reference, id }) => [reference, by_id.get(id ?? '')]))
-  // Ambiguous messages with the same text to the same number may have each other's references.
-  const isExchanged = (message: JudgedMessage): boolean => {
+  // Ambiguous messages to the same number, which may have the same text, may have each other's references.
+  const hasReferenceOfEqual = (message: JudgedMessage): boolean => {
     const { address, reference, ambiguous } = message
     const owner = owners.get(reference ?? '')
     const is_alike = owner?.ambiguous === true && owner.address === address
@@ -94,7 +94,7 @@ export function judgeMessages(
     if (
       SENT_STATUSES.has(status) &&
       sent.some((departure) => departure.reference !== reference) &&
-      !(channel === 'sms' && isExchanged(message))
+      !(channel === 'sms' && hasReferenceOfEqual(message))
     )
       report('a message has another reference')
     const { reached: certain, maybe_reached } = message

@@ -4,7 +4,7 @@ import { ConfigError } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { findUndrainedProcesses, LOST_AFTER_S } from '#domain/operations/processes.ts'
-import { isBeingWritten } from '#domain/switches/find.ts'
+import { findOpenWriters, isSealed } from '#domain/switches/find.ts'
 import { sealDatabase } from '#domain/switches/release.ts'
 import { requireYes } from '../ask.ts'
 import { print } from '../print.ts'
@@ -13,27 +13,41 @@ import type { Recover } from './options.ts'
 /** Longer than the calls to providers. */
 const DEFAULT_WAIT_S = 120
 const PROGRESS_INTERVAL_MS = 5_000
+const BY = commandActor('npm run recover', null)
 
-export async function seal({ sql, values }: Recover): Promise<void> {
+export async function seal(recover: Recover): Promise<void> {
+  await (recover.values.undo ? unseal(recover) : sealAndWait(recover))
+}
+
+async function unseal({ sql, values }: Recover): Promise<void> {
+  const changed = await sealDatabase(sql, false, BY)
+  if (values.json) print(JSON.stringify({ sealed: false, changed, waits_for: [] }))
+  if (!changed) throw new ConfigError('The database was not sealed.')
+  if (!values.json) print('The seal is ended.')
+}
+
+async function sealAndWait({ sql, values }: Recover): Promise<void> {
   const wait_s = waitOf(values.wait)
-  if (!values.undo && !values.json && !values.yes)
+  if (!values.json && !values.yes)
     await requireYes(
       'All requests are refused and no job starts, until the database has moved. Is that right?',
     )
-  const changed = await sealDatabase(sql, !values.undo, commandActor('npm run recover', null))
-  const waits_for = values.undo ? [] : await waitForWrites(sql, wait_s, values.json ? () => {} : print)
-  if (values.json) print(JSON.stringify({ sealed: !values.undo, changed, waits_for }))
-  if (values.undo && !changed) throw new ConfigError('The database was not sealed.')
+  const changed = await sealDatabase(sql, true, BY)
+  if (!changed && !(await isSealed(sql)))
+    throw new ConfigError(
+      'A switch of the database is being recorded. Seal it after that. See: npm run recover',
+    )
+  if (!values.json)
+    print(
+      'The database is sealed, and stays so if this command is stopped: requests are refused, and no job starts. Waiting until nothing is written any more.',
+    )
+  const waits_for = await waitForWrites(sql, wait_s, values.json ? () => {} : print)
+  if (values.json) print(JSON.stringify({ sealed: true, changed, waits_for }))
   if (waits_for.length > 0)
     throw new ConfigError(
-      `The database is sealed, but these may still write: ${waits_for.join(', ')}. Do not move the database yet: stop them, and run npm run recover -- seal again. A process that ended without a report counts as ended after a minute.`,
+      `These may still write: ${waits_for.join(', ')}. Do not move the database yet: end them, and run npm run recover -- seal again. It ignores a process that was not seen for a minute then. A process also may write until a witness remembers the seal: see its log.`,
     )
-  if (values.json) return
-  print(
-    values.undo
-      ? 'The seal is ended.'
-      : 'Sealed: requests are refused, no job runs, and nothing is written any more. Move the database now.',
-  )
+  if (!values.json) print('Nothing is written any more. Move the database now.')
 }
 
 function waitOf(text: string | undefined): number {
@@ -50,10 +64,7 @@ async function waitForWrites(sql: Sql, wait_s: number, progress: (line: string) 
   for (;;) {
     const waited_ms = performance.now() - began_at
     // A process that is seen no more since the seal may hang and continue: it is waited for.
-    const writers = await findUndrainedProcesses(sql, LOST_AFTER_S + waited_ms / 1000)
-    // Commands, and statements of processes that were killed.
-    if (writers.length === 0 && (await isBeingWritten(sql)))
-      writers.push('an open transaction of the database')
+    const writers = await findWriters(sql, LOST_AFTER_S + waited_ms / 1000)
     if (writers.length === 0 || waited_ms >= wait_s * 1000) return writers
     if (performance.now() >= progress_at) {
       progress(`Waiting for ${writers.join(', ')}.`)
@@ -61,4 +72,13 @@ async function waitForWrites(sql: Sql, wait_s: number, progress: (line: string) 
     }
     await sleep(200)
   }
+}
+
+/**
+ * Names what may still write: processes that were seen within this time, or else the open transactions of commands and
+ * of processes that were killed.
+ */
+export async function findWriters(sql: Sql, seen_within_s = LOST_AFTER_S): Promise<string[]> {
+  const processes = await findUndrainedProcesses(sql, seen_within_s)
+  return processes.length > 0 ? processes : await findOpenWriters(sql)
 }

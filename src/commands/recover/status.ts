@@ -19,6 +19,7 @@ import { print, terminalText } from '../print.ts'
 import { askWitnesses, durationText, NO_KEY } from './newest.ts'
 import type { Recover } from './options.ts'
 import { withQueue } from './queue.ts'
+import { findWriters } from './seal.ts'
 
 type Recording = NonNullable<SwitchState['recording']>
 
@@ -55,7 +56,7 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
         : '            Start a process: it compares the server with what a witness remembers.',
     )
   }
-  if (is_sealed) print('SEALED      Requests are refused, and no job starts: npm run recover -- seal --undo')
+  if (is_sealed) await printSeal(sql)
   if (recording !== null) printRecording(recording)
   printNewestChange(newest_at, witness)
   if (audit !== null) print(`audit log   entry ${audit.seq}, hash ${audit.hash}`)
@@ -114,6 +115,13 @@ function printNewestChange(newest_at: string, { seen_at, is_behind, problems }: 
   for (const problem of problems) print(`            not compared with a witness: ${problem}`)
 }
 
+async function printSeal(sql: Sql): Promise<void> {
+  print('SEALED      Requests are refused, and no job starts. To end that: npm run recover -- seal --undo')
+  const writers = await findWriters(sql)
+  if (writers.length === 0) print('            Nothing is written any more: the database may be moved.')
+  for (const writer of writers) print(`            may still write: ${terminalText(writer)}`)
+}
+
 /** What Redis has recorded of accepted requests, as a text. */
 async function describeRecorded(sql: Sql, config: Config): Promise<string> {
   const { ENCRYPTION_KEY } = config
@@ -129,7 +137,7 @@ async function describeRecorded(sql: Sql, config: Config): Promise<string> {
   const { since, unverified } = recorded
   const readable = since === null ? 'no accepted requests' : `all accepted requests since ${since}`
   if (unverified === 0) return since === null ? `${readable} yet` : readable
-  return `${readable}, besides ${quantity(unverified, 'record')} that cannot be verified: signed with a key that is no longer in ENCRYPTION_KEY, or written by somebody else`
+  return `${readable}; ${quantity(unverified, 'earlier record')} cannot be verified: signed with a key that is no longer in ENCRYPTION_KEY, or written by somebody else`
 }
 
 /** What waits since a switch, one text for each reason. */

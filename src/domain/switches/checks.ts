@@ -12,8 +12,11 @@ import { checkServer, type CheckedServer } from './server.ts'
 export type ServerChecks = {
   /** Checks the server now. Undefined: it is too early to repeat the last check, which was `unconfirmed`. */
   check(signal: AbortSignal): Promise<CheckedServer | undefined>
-  /** Remembers what was checked, stores it at the witnesses, and asks them. */
-  exchange(checked: CheckedServer): Promise<void>
+  /**
+   * Remembers what was checked, stores it at the witnesses, and asks them. Returns false if this process stores the
+   * seal of the database and no witness keeps it yet: without it, the next server would not be that of a planned move.
+   */
+  exchange(checked: CheckedServer): Promise<boolean>
   /** Which witness could not be used when this process last asked it, and why. */
   witnessProblems(): string[]
 }
@@ -27,8 +30,9 @@ const READ_PLACE_AFTER_MS = 30_000
 
 /**
  * The witnesses are Redis (`queue`) and the place at WITNESS_URL. The place is written at most once a second by all
- * processes together, and is only read by each process at its start, every 30 s, and without Redis. `queue` null: the
- * process asks no witness, because it does not have the key that signs what they remember.
+ * processes together, and once by each for a seal. It is only read by each process at its start, every 30 s, and
+ * without Redis. `queue` null: the process asks no witness, because it does not have the key that signs what they
+ * remember.
  */
 export function createServerChecks(
   config: Config,
@@ -65,24 +69,28 @@ export function createServerChecks(
   let waiting: { started_at: string; until: number } | undefined
   let unconfirmed_since: number | undefined
   let place_asked_at = -Infinity
-  /** The seal that this process has stored at the place. */
-  let stored_seal: string | null = null
+  /** The seals that the place, and any witness, have answered with. */
+  let seal_at_place: string | null = null
+  let kept_seal: string | null = null
 
-  async function exchange(checked?: CheckedServer): Promise<void> {
+  async function exchange(checked?: CheckedServer): Promise<boolean> {
     const is_in_use = checked !== undefined && checked.state !== 'superseded'
     if (is_in_use) memory.remember(checked)
+    const seal = is_in_use ? checked.seal : null
     const now = performance.now()
     // Nobody raises the heartbeat of a sealed database, and the seal proves at the next server that nothing is lost.
     const stores_in_place =
-      is_in_use && (checked.raised_heartbeat || (checked.seal !== null && checked.seal !== stored_seal))
+      is_in_use && (checked.raised_heartbeat || (seal !== null && seal !== seal_at_place))
     const asks_place =
       !is_in_use || stores_in_place || redis === null || now > place_asked_at + READ_PLACE_AFTER_MS
     if (asks_place) place_asked_at = now
-    const [, is_kept] = await Promise.all([
-      redis !== null && memory.exchange(redis, is_in_use ? checked : null),
-      place !== null && asks_place && memory.exchange(place, stores_in_place ? checked : null),
+    const [at_redis, at_place] = await Promise.all([
+      redis === null ? null : memory.exchange(redis, is_in_use ? checked : null),
+      place === null || !asks_place ? null : memory.exchange(place, stores_in_place ? checked : null),
     ])
-    if (is_kept && stores_in_place) stored_seal = checked.seal
+    if (at_place != null) seal_at_place = at_place.seal
+    if (at_redis?.seal === seal || seal_at_place === seal) kept_seal = seal
+    return seal === null || seal === kept_seal || (redis === null && place === null)
   }
 
   async function compare(signal: AbortSignal): Promise<CheckedServer> {

@@ -197,15 +197,26 @@ export async function findNewestChange(sql: Sql | Tx): Promise<string> {
   return row!.newest_at
 }
 
-/** Whether another session has written to the tables in a transaction that is still open. */
-export async function isBeingWritten(sql: Sql): Promise<boolean> {
-  const writers = await sql`
-    select from pg_locks l join pg_class c on c.oid = l.relation
-    where l.locktype = 'relation' and l.mode = 'RowExclusiveLock' and l.pid <> pg_backend_pid()
+/** The maximum number of open transactions that are named. */
+const MAX_WRITERS = 10
+
+/** Names the other sessions that have written to the tables in a transaction that is still open. */
+export async function findOpenWriters(sql: Sql): Promise<string[]> {
+  const writers = await sql<{ name: string }[]>`
+    select distinct case when l.pid is null then 'a prepared transaction'
+      else format('an open transaction of %s (pid %s)', coalesce(nullif(a.application_name, ''), a.usename, 'a session'), l.pid)
+      end as name
+    from pg_locks l join pg_class c on c.oid = l.relation left join pg_stat_activity a on a.pid = l.pid
+    where l.locktype = 'relation' and l.mode = 'RowExclusiveLock' and l.pid is distinct from pg_backend_pid()
       and l.database = (select oid from pg_database where datname = current_database())
       and c.relnamespace = current_schema()::regnamespace
-    limit 1`
-  return writers.length > 0
+    order by 1 limit ${MAX_WRITERS}`
+  return writers.map(({ name }) => name)
+}
+
+/** Whether the database is sealed: nothing but its move may be written. */
+export async function isSealed(sql: Sql): Promise<boolean> {
+  return (await sql`select from lineage where seal is not null`).length > 0
 }
 
 /** The number of recorded switches of each kind. */

@@ -10,12 +10,12 @@ const MAX_WAIT_FOR_LISTS = '15 minutes'
  */
 const LOOKBACK_S = 3600
 
-/** The begin of what is read after the switches `s`, in Unix seconds. */
+/** The beginning of what is read after the switches `s`, in Unix seconds. */
 export function readingSince(sql: Sql | Tx): Fragment {
   return sql`floor(extract(epoch from min(s.newest_at) - ${LOOKBACK_S} * interval '1 second'))::bigint`
 }
 
-/** The begin of what is compared, by the newest change. */
+/** The beginning of what is compared, by the newest change. */
 export function comparedSince(newest_at: string): string {
   return new Date(Date.parse(newest_at) - LOOKBACK_S * 1000).toISOString()
 }

@@ -26,10 +26,10 @@ export type Memory = {
   /** Which witness could not be used when it was last asked, and why. */
   problems(): string[]
   /**
-   * Stores facts at the witness (null: stores nothing) and asks it. Returns whether it could be used. Rejects only if
-   * the database fails.
+   * Stores facts at the witness (null: stores nothing) and asks it. Returns the facts that it keeps; null: none;
+   * undefined: it cannot be used. Rejects only if the database fails.
    */
-  exchange(witness: NamedWitness, facts: ServerFacts | null): Promise<boolean>
+  exchange(witness: NamedWitness, facts: ServerFacts | null): Promise<ServerFacts | null | undefined>
   /** Asks all witnesses; what they answered before no longer counts, except if one is silent now. */
   askAgain(): Promise<void>
 }
@@ -40,12 +40,12 @@ const RECENT_MS = 5_000
 const LOGGED_LENGTH = 1_000
 
 /**
- * How long an unchanged text is kept that claims a later switch. A process with its key would write each second. It is
- * replaced in the end, because otherwise whoever writes one text would turn the witness off for good.
+ * How long texts are kept that claim a later switch. They are replaced in the end, because otherwise whoever writes one
+ * would turn the witness off for good.
  */
 const LATER_SWITCH_MS = 3_600_000
 
-/** `since`: when this process has first read it, by `performance.now()`. */
+/** `since`: when this process first read such a text after a valid one, by `performance.now()`. */
 type InvalidText = { text: string; since: number }
 
 /** Whether the text claims a switch after these facts, and is to be kept. */
@@ -92,10 +92,10 @@ export function createMemory(
     const kept = await keepFacts(entry, facts, replaced).catch((error: unknown) => {
       problem = witnessProblem(error)
     })
-    if (kept?.invalid === undefined) invalid.delete(asked)
-    else {
+    if (problem === undefined && kept?.invalid === undefined) invalid.delete(asked)
+    else if (kept?.invalid !== undefined) {
       problem = NO_SIGNATURE
-      const found = kept.invalid === before?.text ? before : { text: kept.invalid, since: performance.now() }
+      const found = { text: kept.invalid, since: before?.since ?? performance.now() }
       invalid.set(asked, found)
       if (!isFromPreviousVersion(found.text)) warn(found.text)
     }
@@ -117,7 +117,7 @@ export function createMemory(
     async exchange(witness, facts) {
       const answer = await ask(witness, facts && withLatestClock(facts, newest()))
       if (answer != null) answers.set(witness, newerFacts(answers.get(witness) ?? null, answer))
-      return answer !== undefined
+      return answer
     },
     async askAgain() {
       await Promise.all(

@@ -117,6 +117,8 @@ export async function sealDatabase(sql: Sql, sealed: boolean, by: Actor): Promis
       update lineage set seal = ${sealed ? sql`gen_random_uuid()` : null}, sealed_at = ${sealed ? sql`now()` : null},
         unsealed_at = ${sealed ? sql`unsealed_at` : sql`now()`}
       where (seal is null) = ${sealed}
+        -- The end of the recording ends a seal.
+        and not (${sealed} and exists (select from database_switches where recorded_at is null))
       returning seal
     )
     select ${appending(sql, by, { action })} from changed`

@@ -23,6 +23,10 @@ export type DatabaseWatch = {
    * work that passes the check is counted.
    */
   track<T>(work: () => Promise<T>): Promise<T>
+  /** Like `track`; throws as `assertCurrent` does before the work begins. */
+  whileCurrent<T>(work: () => Promise<T>): Promise<T>
+  /** Like `whileCurrent`, but throws only if the database is sealed or has moved: operators act before it is checked. */
+  unlessMoved<T>(work: () => Promise<T>): Promise<T>
   /** Starts the heartbeat of this process. `close` ends it. */
   reportProcess(facts: ProcessFacts): void
   /** Whether jobs wait since a switch: meanwhile nothing may expire or be deleted because of its age. */
@@ -67,9 +71,9 @@ export async function watchDatabase(
   const { warn, warnOfAge } = createWarnings(log)
   let server: CheckedServer | undefined
   let checked_at = -Infinity
-  /** The seal that the last check found, and the witnesses remember. */
+  /** When the database was sealed, by the last check, if a witness remembers it. */
   let sealed_at: string | null = null
-  const work = countWork()
+  const work = createWorkCounter()
   let heartbeat: { stop(): Promise<void> } | undefined
   /** Why the last check failed. */
   let failure: unknown
@@ -90,8 +94,8 @@ export async function watchDatabase(
     if (state === 'superseded' || checked.switch > (before ?? checked.switch)) renewConnections()
     measureHold(checked)
     await report(checked)
-    await checks.exchange(checked)
-    sealed_at = checked.sealed_at
+    const is_remembered = await checks.exchange(checked)
+    sealed_at = is_remembered ? checked.sealed_at : null
     return true
   }
 
@@ -131,13 +135,17 @@ export async function watchDatabase(
   const running = repeat()
   await Promise.race([first.promise, sleep(START_TIMEOUT_MS, undefined, { ref: false })])
 
+  function assertCurrent(): void {
+    const state = currentState()
+    if (state !== 'current') throw refusalOf(state, failure)
+  }
+
   return {
     isCurrent: () => currentState() === 'current',
-    assertCurrent() {
-      const state = currentState()
-      if (state !== 'current') throw refusalOf(state, failure)
-    },
+    assertCurrent,
     track: work.track,
+    whileCurrent: work.trackAfter(assertCurrent),
+    unlessMoved: work.trackAfter(() => assertNotMoved(server?.state)),
     reportProcess(facts) {
       heartbeat ??= startHeartbeat({ sql, drainedSeal }, facts)
     },
@@ -172,17 +180,25 @@ function createWarnings(log: Log) {
 }
 
 /** Counts the pieces of work that may write, until each has ended. */
-function countWork() {
+function createWorkCounter() {
   let running = 0
+  const track = async <T>(work: () => Promise<T>): Promise<T> => {
+    running += 1
+    try {
+      return await work()
+    } finally {
+      running -= 1
+    }
+  }
   return {
-    track: async <T>(work: () => Promise<T>): Promise<T> => {
-      running += 1
-      try {
-        return await work()
-      } finally {
-        running -= 1
-      }
-    },
+    track,
+    trackAfter:
+      (assertAdmitted: () => void) =>
+      async <T>(work: () => Promise<T>): Promise<T> =>
+        await track(async () => {
+          assertAdmitted()
+          return await work()
+        }),
     isDone: () => running === 0,
   }
 }
@@ -199,6 +215,10 @@ function refusalOf(state: CheckedServer['state'] | undefined, failure: unknown):
     message: `${reason} Nothing was accepted: retry later.`,
     cause: failure,
   })
+}
+
+function assertNotMoved(state: CheckedServer['state'] | undefined): void {
+  if (state !== undefined && state in REFUSALS) throw refusalOf(state, undefined)
 }
 
 function measureHold({ hold, recording_since }: CheckedServer): void {

@@ -3,7 +3,7 @@
 import { throttle } from '#core/seldom.ts'
 import { storeAccount } from '#domain/jobs/accounts.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeatWrites, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop } from '../clock.ts'
 
 const FIRST_DELAY_MS = 100
 const RETRY_DELAY_MS = 60_000
@@ -21,7 +21,7 @@ export function startAccountDiscovery({ sql, log, database, credentials }: Worke
       ),
     WARN_INTERVAL_MS,
   )
-  return repeatWrites(
+  return repeatWhileCurrent(
     { log, database },
     'accounts of providers',
     () => (open.size === 0 ? WARN_INTERVAL_MS : interval_ms),

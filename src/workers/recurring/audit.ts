@@ -16,7 +16,7 @@ import { AUDITED_RESOURCES, PERIOD_CHECKS } from '#domain/audit/index.ts'
 import { REPORTED_BY_EVERY_AUDIT } from '#domain/audit/notifications.ts'
 import { endRun, findLastRun, runIfDue, renewRun, RUN_LEASE_S, type Run } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeatWrites, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop } from '../clock.ts'
 
 const NAME = 'audit'
 const POLL_INTERVAL_MS = 10_000
@@ -48,7 +48,7 @@ const resultSchema = z.object({
  */
 export function startAudits(context: WorkerContext, every_s: number): Loop {
   const { sql } = context
-  const loop = repeatWrites(
+  const loop = repeatWhileCurrent(
     context,
     'audit',
     () => Math.min(POLL_INTERVAL_MS, every_s * 1000),

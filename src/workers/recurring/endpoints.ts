@@ -1,7 +1,7 @@
 // Notifies tenants by email of endpoints that were disabled automatically.
 import { metrics } from '#core/metrics.ts'
 import { notifyOfDisabled, type NotifiedEndpoint } from '#domain/webhook-endpoints/notify.ts'
-import { repeatWrites, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 import { quantity } from '#core/describe.ts'
 
@@ -28,8 +28,8 @@ export function startEndpointNotices({ sql, log, database, vault, hashOf, config
     return []
   }
   let closing = false
-  const closed = () => closing
-  const loop = repeatWrites(
+  const closed = () => closing || !database.isCurrent()
+  const loop = repeatWhileCurrent(
     { log, database },
     'notices of disabled endpoints',
     () => POLL_INTERVAL_MS,

@@ -2,12 +2,12 @@
 import { newId } from '#core/ids.ts'
 import { findAbandonedPayments, findExpiredHolds, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { requestCancels } from '#domain/payments/request.ts'
-import { repeatWrites, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Safe in several workers at once. A payment whose buyer does nothing for `action_ttl_s` seconds is canceled. */
 export function startHoldExpiry({ sql, database, log }: WorkerContext, action_ttl_s: number): Loop {
-  return repeatWrites(
+  return repeatWhileCurrent(
     { log, database },
     'expiry',
     () => 5_000,

@@ -11,7 +11,7 @@ import {
   type UncomparedSwitch,
 } from '#domain/lost-requests/report.ts'
 import type { Queue, RecordedRequest } from '#queue/queue.ts'
-import { repeatWrites, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 const POLL_INTERVAL_MS = 5_000
@@ -24,7 +24,7 @@ type Position = z.output<typeof positionSchema>
 
 /** Starts the loop. Does nothing without a stream. */
 export function startLostRequests({ sql, log, database }: WorkerContext, accepted: Queue['accepted']): Loop {
-  return repeatWrites(
+  return repeatWhileCurrent(
     { log, database },
     LOST_REQUESTS,
     () => POLL_INTERVAL_MS,

@@ -14,7 +14,7 @@ import type { Outcome } from '#core/outcome.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications, type Arrival } from '#domain/notifications/store.ts'
 import type { ProviderSms, SmsProvider } from '#providers/sms.ts'
-import { repeatWrites, RunError, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, RunError, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** The name of the lookups in the table of recurring work. */
@@ -31,13 +31,13 @@ const BATCH_SIZE = 500
 export function startMessageUpkeep(context: WorkerContext, retention_days: number): Loop {
   const { sql, database, sms } = context
   let closing = false
-  const closed = () => closing
+  const closed = () => closing || !database.isCurrent()
   const repeatWhileFull = async (step: () => Promise<number>, at_once = BATCH_SIZE) => {
     while (!closed() && (await step()) === at_once);
   }
   let lookup_interval_ms = POLL_INTERVAL_MS
   const loops = [
-    repeatWrites(
+    repeatWhileCurrent(
       context,
       'texts of old messages',
       () => POLL_INTERVAL_MS,
@@ -45,13 +45,13 @@ export function startMessageUpkeep(context: WorkerContext, retention_days: numbe
         if (!database.isHeld()) await repeatWhileFull(() => eraseOldTexts(sql, retention_days, BATCH_SIZE))
       },
     ),
-    repeatWrites(
+    repeatWhileCurrent(
       context,
       'old counts of messages',
       () => POLL_INTERVAL_MS,
       () => repeatWhileFull(() => deleteOldMessageCounts(sql, BATCH_SIZE)),
     ),
-    repeatWrites(
+    repeatWhileCurrent(
       context,
       'messages to discard after a switch of the database',
       () => POLL_INTERVAL_MS,
@@ -63,7 +63,7 @@ export function startMessageUpkeep(context: WorkerContext, retention_days: numbe
     ...(sms === null
       ? []
       : [
-          repeatWrites(
+          repeatWhileCurrent(
             context,
             RUN_NAME,
             () => lookup_interval_ms,

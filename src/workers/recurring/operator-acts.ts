@@ -3,7 +3,7 @@
 import { carryOutNextStep } from '#domain/operator-acts/carry-out.ts'
 import { deleteOldActs } from '#domain/operator-acts/act.ts'
 import { deleteEndedProcesses } from '#domain/operations/processes.ts'
-import { repeatWrites, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Acts are polled without a wake-up, because the query reads an index that is usually empty. */
@@ -15,9 +15,9 @@ const DELETE_BATCH_SIZE = 1
 /** Runs in each worker. A step is one transaction, and no two workers process the same act. */
 export function startOperatorActs({ sql, log, database }: WorkerContext): Loop {
   let closing = false
-  const closed = () => closing
+  const closed = () => closing || !database.isCurrent()
   const loops = [
-    repeatWrites(
+    repeatWhileCurrent(
       { log, database },
       'acts of operators',
       () => POLL_INTERVAL_MS,
@@ -25,7 +25,7 @@ export function startOperatorActs({ sql, log, database }: WorkerContext): Loop {
         while (!closed() && (await carryOutNextStep(sql)));
       },
     ),
-    repeatWrites(
+    repeatWhileCurrent(
       { log, database },
       'deleting old acts and stopped processes',
       () => DELETE_INTERVAL_MS,

@@ -14,7 +14,7 @@ import {
   type UnreadOptOuts,
 } from '#domain/switches/opt-outs.ts'
 import type { ReceivedSms, SmsProvider } from '#providers/sms.ts'
-import { repeatWrites, RunError, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, RunError, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 import { createListWarning, type ListWarning } from './list-warning.ts'
 
@@ -40,7 +40,7 @@ export function startOptOutReader(context: WorkerContext): Loop {
     is_waived ? 'waived' : 'awaited',
   )
   let closing = false
-  const loop = repeatWrites(
+  const loop = repeatWhileCurrent(
     context,
     RUN_NAME,
     () => INTERVAL_MS,
@@ -53,7 +53,12 @@ export function startOptOutReader(context: WorkerContext): Loop {
       await recordOptOutsRead(sql, RUN_NAME, RECEIVED_SMS.provider)
       if (unread.read_for >= unread.number) return
       await runIfDue(sql, RUN_NAME, (run) =>
-        readTexts(context, sms, { unread, closed: () => closing, warnOfFailing }, run),
+        readTexts(
+          context,
+          sms,
+          { unread, closed: () => closing || !context.database.isCurrent(), warnOfFailing },
+          run,
+        ),
       )
     },
   )

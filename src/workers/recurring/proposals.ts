@@ -1,6 +1,6 @@
 // Carries out proposals that a second operator has confirmed.
 import { carryOutNextProposal } from '#domain/proposals/carry-out.ts'
-import { repeatWrites, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Proposals are polled without a wake-up, because the query reads an index that is usually empty. */
@@ -9,8 +9,8 @@ const POLL_INTERVAL_MS = 500
 /** Runs in each worker. A step is one transaction, and no two workers process the same proposal. */
 export function startProposals({ sql, log, database }: WorkerContext): Loop {
   let closing = false
-  const closed = () => closing
-  const loop = repeatWrites(
+  const closed = () => closing || !database.isCurrent()
+  const loop = repeatWhileCurrent(
     { log, database },
     'proposals of operators',
     () => POLL_INTERVAL_MS,

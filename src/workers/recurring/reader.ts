@@ -5,7 +5,7 @@ import {
   runReaderNow,
   type UnreadSwitches,
 } from '#domain/reconciliation/unread-switches.ts'
-import { repeatWrites, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** How often the lists are read while jobs wait for that, since a switch of the database. */
@@ -24,7 +24,7 @@ export type Reader = {
   read: (run: Run, reading: ListReading) => Promise<boolean>
 }
 
-/** `closed`: whether the worker stops, so that another one reads the remaining pages. */
+/** `closed`: whether the worker stops or may not write any more, so that another one reads the remaining pages. */
 export type ListReading = { unread: UnreadSwitches | undefined; closed: () => boolean }
 
 /** Starts the reader; one worker at a time reads. */
@@ -35,7 +35,7 @@ export function startReader(
   let has_more = false
   let next_at = performance.now() + check_every_s * 1000
   let closing = false
-  const loop = repeatWrites(
+  const loop = repeatWhileCurrent(
     { log, database },
     name,
     () => (has_more ? 0 : HELD_INTERVAL_MS),
@@ -48,7 +48,10 @@ export function startReader(
         await beforeReading?.(unread)
         await runReaderNow(sql, name, unread)
       }
-      has_more = (await runIfDue(sql, name, (run) => read(run, { unread, closed: () => closing }))) ?? false
+      has_more =
+        (await runIfDue(sql, name, (run) =>
+          read(run, { unread, closed: () => closing || !database.isCurrent() }),
+        )) ?? false
     },
   )
   return {

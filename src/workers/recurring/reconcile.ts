@@ -10,7 +10,7 @@ import { findDrifting, findStale, lookupsOf, type Cursor } from '#domain/reconci
 import { endRun, runIfDue, type Run } from '#domain/jobs/recurring.ts'
 import { PROVIDER_RESOURCE_NAMES, resourceOf } from '#domain/resources.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeat, repeatWrites, type Loop } from '../clock.ts'
+import { repeat, repeatWhileCurrent, type Loop } from '../clock.ts'
 import { startEventReader } from './events.ts'
 import { startObjectReader } from './objects.ts'
 import { createListWarning } from './list-warning.ts'
@@ -47,7 +47,7 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
     WARN_INTERVAL_MS,
   )
   const loops = [
-    repeatWrites(context, 'reconciling', interval_ms, async () => {
+    repeatWhileCurrent(context, 'reconciling', interval_ms, async () => {
       await runIfDue(sql, 'reconciling', (run) => lookUpStaleRows(context, options, run, warnOfUncompared))
     }),
     startEventReader(context, { every_s, after_s }, warnOfFailing),

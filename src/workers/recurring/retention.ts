@@ -27,7 +27,7 @@ import {
   deleteOldStats,
 } from '#domain/webhook-endpoints/retention.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeatWrites, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop } from '../clock.ts'
 
 const POLL_INTERVAL_MS = 5_000
 /** The interval at which finished jobs are moved. */
@@ -100,10 +100,10 @@ export function startRetention({ sql, database, log }: WorkerContext, days: Days
   const moves = MOVES.map(([name, kind, move]) => {
     const moveInRun = () =>
       runIfDue(sql, name, (run) => moveFinishedRows(sql, run, { move, kind }, isClosing))
-    return repeatWrites({ log, database }, name, () => POLL_INTERVAL_MS, moveInRun)
+    return repeatWhileCurrent({ log, database }, name, () => POLL_INTERVAL_MS, moveInRun)
   })
   const deletions = retentionSteps(days).map(([name, steps, every_ms]) =>
-    repeatWrites(
+    repeatWhileCurrent(
       { log, database },
       name,
       () => every_ms,
@@ -113,13 +113,13 @@ export function startRetention({ sql, database, log }: WorkerContext, days: Days
       },
     ),
   )
-  const partitions = repeatWrites(
+  const partitions = repeatWhileCurrent(
     { log, database },
     'partitions',
     () => PARTITION_INTERVAL_MS,
     () => maintainPartitions(sql, log, database.isHeld() ? null : days),
   )
-  const erasing = repeatWrites(
+  const erasing = repeatWhileCurrent(
     { log, database },
     'events of deleted customers',
     () => POLL_INTERVAL_MS,

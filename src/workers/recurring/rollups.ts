@@ -13,7 +13,7 @@ import { countPayments } from '#domain/rollups/count-payments.ts'
 import { deleteOldOutages } from '#domain/operations/provider-outages.ts'
 import { deleteOldRollups } from '#domain/rollups/retention.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeatWrites, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop } from '../clock.ts'
 
 const POLL_INTERVAL_MS = 5_000
 const INTERVAL_S = 10
@@ -29,7 +29,7 @@ const DELETE_BATCH_SIZE = 1_000
 /** Starts the loop. */
 export function startRollups({ sql, log, database }: WorkerContext): Loop {
   let closing = false
-  const loop = repeatWrites(
+  const loop = repeatWhileCurrent(
     { log, database },
     'roll-ups',
     () => POLL_INTERVAL_MS,

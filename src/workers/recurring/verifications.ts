@@ -1,11 +1,11 @@
 // Cancels verifications whose person did nothing for too long.
 import { cancelAbandonedVerifications } from '#domain/verifications/cancel.ts'
-import { repeatWrites, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Safe in several workers at once. A verification whose person does nothing for `ttl_days` days is canceled. */
 export function startVerificationExpiry({ sql, database, log }: WorkerContext, ttl_days: number): Loop {
-  return repeatWrites(
+  return repeatWhileCurrent(
     { log, database },
     'abandoned verifications',
     () => 5_000,

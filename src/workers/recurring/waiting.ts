@@ -2,7 +2,7 @@
 import { metrics } from '#core/metrics.ts'
 import { compareWaiting } from '#domain/notifications/store.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeatWrites, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop } from '../clock.ts'
 
 const BATCH_SIZE = 500
 /** The poll intervals: while notifications wait, and while no notification waits. */
@@ -12,7 +12,7 @@ const IDLE_POLL_INTERVAL_MS = 1_000
 /** Starts the loop; safe in several workers at once. */
 export function compareWaitingNotifications({ sql, log, database, job_log }: WorkerContext): Loop {
   let found = 0
-  return repeatWrites(
+  return repeatWhileCurrent(
     { log, database },
     'waiting notifications',
     () => (found === BATCH_SIZE ? 0 : found > 0 ? POLL_INTERVAL_MS : IDLE_POLL_INTERVAL_MS),

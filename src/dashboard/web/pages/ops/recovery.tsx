@@ -89,8 +89,8 @@ function Summary({ state, held }: { state: RecoveryAnswer; held: HeldRow[] }) {
     <div className="job-summary">
       {is_sealed && (
         <p>
-          The database is sealed: requests are refused, and no job starts. Move it now, or end the seal with{' '}
-          <code>npm run recover -- seal --undo</code>.
+          The database is sealed: requests are refused, and no job starts. <code>npm run recover</code> says
+          whether it may be moved now. <code>npm run recover -- seal --undo</code> ends the seal.
         </p>
       )}
       {recording !== null && (
