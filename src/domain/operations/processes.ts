@@ -44,7 +44,8 @@ export async function findProcesses(sql: Sql): Promise<ReportedProcess[]> {
  */
 export async function findUndrainedProcesses(sql: Sql, seen_within_s: number): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
-    select format('%s (%s/%s, seen %s s ago)', p.name, p.host, p.pid, floor(extract(epoch from now() - p.seen_at))) as name
+    select format('%s (%s/%s, seen %s s ago)', p.name, p.host, p.pid,
+      floor(extract(epoch from now() - p.seen_at))) as name
     from processes p cross join lineage l
     where p.ended_at is null and p.seen_at > now() - ${seen_within_s} * interval '1 second'
       and not coalesce(p.sealed_at = l.sealed_at, false)

@@ -204,7 +204,8 @@ const MAX_WRITERS = 10
 export async function findOpenWriters(sql: Sql): Promise<string[]> {
   const writers = await sql<{ name: string }[]>`
     select distinct case when l.pid is null then 'a prepared transaction'
-      else format('an open transaction of %s (pid %s)', coalesce(nullif(a.application_name, ''), a.usename, 'a session'), l.pid)
+      else format('an open transaction of %s (pid %s)',
+        coalesce(nullif(a.application_name, ''), a.usename, 'a session'), l.pid)
       end as name
     from pg_locks l join pg_class c on c.oid = l.relation left join pg_stat_activity a on a.pid = l.pid
     where l.locktype = 'relation' and l.mode = 'RowExclusiveLock' and l.pid is distinct from pg_backend_pid()
