@@ -1,6 +1,8 @@
 // Switches of the database on the dashboard: what operators read, acknowledge and release.
 import { expect } from 'vitest'
 import { recoverCommand } from '#commands/recover.ts'
+import { commandActor } from '#domain/people/operator-here.ts'
+import { sealDatabase } from '#domain/switches/release.ts'
 import { objectsResult } from '#workers/recurring/objects-position.ts'
 import { runHere } from '#test/commands.ts'
 import { loseEverythingOf, recordSwitch } from '#test/lost-rows.ts'
@@ -134,6 +136,36 @@ test('an operator releases only the switches that they have seen, with a reason'
   await expect(reset).rejects.toThrow(/^released_at of switch \d+ is final$/)
   const entries = await sql`select from audit_entries where action = 'switches.release'`
   expect(entries).toHaveLength(2)
+})
+
+test('a sealed database is read, and neither a challenge nor a longer session is stored', async ({
+  world,
+}) => {
+  const { sql } = world
+  const operator = await signedInAs(world, { is_operator: true })
+  const by = commandActor('test', null)
+  const challenge = () => operator.get('/api/auth/passkey/generate-authenticate-options')
+  const expiry = async () => {
+    const [session] =
+      await sql`select max(expires_at) as at from user_sessions where user_id = ${operator.user_id}`
+    return Date.parse(session!['at'])
+  }
+  await sealDatabase(sql, true, by)
+  await eventually(async () => expect((await challenge()).status).toBe(503))
+  await sql`update user_sessions set expires_at = now() + interval '1 day' where user_id = ${operator.user_id}`
+  const before = await expiry()
+  const stored = await sql`select from user_challenges`
+  expect((await operator.get('/api/session')).status).toBe(200)
+  expect((await operator.get('/api/auth/list-sessions')).status).toBe(503)
+  expect((await challenge()).status).toBe(503)
+  expect(await expiry()).toBe(before)
+  expect(await sql`select from user_challenges`).toHaveLength(stored.length)
+  await sealDatabase(sql, false, by)
+  await eventually(async () => expect((await challenge()).status).toBe(200))
+  await eventually(async () => {
+    expect((await operator.get('/api/session')).status).toBe(200)
+    expect(await expiry()).toBeGreaterThan(before)
+  })
 })
 
 const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0', DISABLED_AREAS: 'compliance' }

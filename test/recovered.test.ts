@@ -5,7 +5,13 @@ import { newId } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
 import { discardJob, retryJob } from '#domain/job-acts/act.ts'
 import { recoverParty } from '#domain/recovered/parties.ts'
-import { dismissingOrphan, type ParkedOrphan } from '#domain/reconciliation/orphans.ts'
+import {
+  closingOrphan,
+  dismissingOrphan,
+  openOrphan,
+  type ParkedOrphan,
+} from '#domain/reconciliation/orphans.ts'
+import type { ProviderResourceName } from '#domain/resources.ts'
 import { findAllDrifts } from '#domain/operations/unresolved.ts'
 import { countDrifts } from '#domain/reconciliation/drift.ts'
 import { startWorker } from '#workers/main.ts'
@@ -370,6 +376,17 @@ describeIn('the books after a loss', { env: EAGER }, (test) => {
     expect((await client.get(`/v1/refunds/${refunded.id}`)).body).toMatchObject({ status: 'succeeded' })
     await eventually(async () => expect(await countDrifts(sql)).toEqual([]))
     await sql`delete from notifications where id = ${twin!.id}`
+    // Only a dismissal keeps an orphan from being reported again.
+    const reported = {
+      tenant_id: null,
+      theirs: { status: 'succeeded' },
+      detail: 'it was created here and has no row',
+    }
+    const report = (resource: ProviderResourceName, { processor_reference: reference }: any) =>
+      openOrphan(sql, { provider: 'stripe', reference }, { ...reported, resource })
+    expect(await report('payment', payment)).toBe(true)
+    expect(await report('top_up', topped_up)).toBe(false)
+    await closingOrphan(sql, { provider: 'stripe', reference: payment.processor_reference })
     await checkInvariants(world)
   })
 

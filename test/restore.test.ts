@@ -13,6 +13,7 @@ import { printNewest } from '#commands/recover/newest.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createApiKey, revokeApiKey } from '#domain/api-keys.ts'
 import { reportLostRequests, type ComparedRequest } from '#domain/lost-requests/report.ts'
+import { readRequests } from '#domain/old-primary/rows.ts'
 import { checkServer } from '#domain/switches/server.ts'
 import { startRestored } from '#start/restored.ts'
 import { freshKey, type Answer } from '#test/client.ts'
@@ -521,6 +522,18 @@ test('what only the old primary has is listed by id, looked up at its provider, 
   const customer = (await client.post('/v1/customers', { name: 'Ada', idempotency_key: freshKey() })).body
   const payment = await capturedPayment(client)
   await revokeApiKey(sql, tenant_id, key.id, by)
+
+  // A joined request has the job of an earlier one.
+  const [own] = await sql`select job_id from idempotency_keys where resource_id = ${payment.id} limit 1`
+  await sql`
+    insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, job_id)
+    values (${tenant_id}, 'joined', ${`POST /v1/payments/:id/cancel ${payment.id}`}, 'x', 'payment', ${payment.id},
+      ${own!['job_id']})`
+  const kept = []
+  for await (const batch of readRequests(sql, new Date(0).toISOString())) kept.push(...batch)
+  expect(kept.find(({ key }) => key === 'joined')).toMatchObject({ job_id: null })
+  expect(kept.find(({ id }) => id === captured.body.idempotency_key)?.job_id).toMatch(/^[\da-f-]{36}$/)
+  await sql`delete from idempotency_keys where key = 'joined'`
 
   const restored = await startRestored({
     backup,

@@ -515,6 +515,12 @@ test('operators read which witness cannot be used, and that it does not protect 
   const { stdout } = await runHere(recoverCommand, [], env)
   expect(stdout).toContain('not compared with a witness: WITNESS_URL: it is not a regular file')
   expect(stdout).toMatch(/^unprotected a witness cannot be used: WITNESS_URL: it is not a regular file$/m)
+  // Processes write to the place at once: with their first check.
+  await sql`update database_heartbeat set number = number + 1`
+  const misspelt = await runHere(recoverCommand, [], { ...env, WITNESS_URL: `file://${path}/misspelt` })
+  expect(misspelt.stdout).toMatch(
+    /^unprotected a witness cannot be used: WITNESS_URL: it remembers nothing of this database/m,
+  )
   const keyless = await runHere(recoverCommand, [], { ...env, ENCRYPTION_KEY: undefined })
   expect(keyless.stdout).not.toContain('a witness cannot be used')
 })

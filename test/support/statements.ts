@@ -79,7 +79,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'orphans',
     tables: ['drifts', 'notifications'],
-    part: /drifts set resolved_at = now\(\), checked_at = now\(\) where subject_id = \$\d+ and state = |select from notifications where parked_at is not null and reason = /,
+    part: /drifts set resolved_at = now\(\), checked_at = now\(\)(, dismissed_at = now\(\))? where subject_id = \$\d+ and state = |select from notifications where parked_at is not null and reason = /,
     reason:
       'the tenant of an object without a row may be unknown; the id is derived from the id at the provider',
   },

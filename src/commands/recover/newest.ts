@@ -96,7 +96,7 @@ export function printNewest({ event, payment, audit, witness, is_behind, witness
   print(
     `witness         ${witness === null ? nothing : `last saw the database at ${terminalText(witness.clock)}: ${seen} missing here`}`,
   )
-  for (const problem of witness_problems) print(`                not asked: ${problem}`)
+  for (const problem of witness_problems) print(`                cannot be used: ${problem}`)
 }
 
 function missingText(entries: number | null): string {

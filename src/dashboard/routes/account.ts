@@ -86,7 +86,7 @@ const CHANGES: Record<string, AccountChange> = {
 }
 
 export function accountRoutes(app: FastifyInstance, context: DashboardContext): void {
-  const { requireSession } = context
+  const { database, requireSession } = context
   const { forward, endOtherSessions } = createAuthRelay(context)
   // A guard of its own, so that password checks of signed-in users do not use up the capacity of sign-ins.
   const guardPassword = createPasswordGuard(context)
@@ -94,7 +94,9 @@ export function accountRoutes(app: FastifyInstance, context: DashboardContext): 
   for (const path of READ_PATHS)
     app.get(`${AUTH_PATH}/${path}`, async (request, reply) => {
       await requireSession(request)
-      return await sendAuthResponse(reply, await forward(request))
+      // better-auth extends the session, too.
+      const response = await database.unlessMoved(() => forward(request))
+      return await sendAuthResponse(reply, response)
     })
 
   for (const [

@@ -55,11 +55,12 @@ const sessionSchema = z.object({
 })
 
 export function sessionRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const { sql, runList, requireSession } = context
+  const { sql, database, runList, requireSession } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get('/api/session', { schema: { response: { 200: sessionSchema } } }, async (request, reply) => {
-    const found = await requireSession(request, { refresh: true })
+    // Extending a session writes, which a seal of the database waits for, and then forbids.
+    const found = await database.track(() => requireSession(request, { refresh: database.isCurrent() }))
     await checkTenant(sql, request, found)
     for (const cookie of request.set_cookies ?? []) reply.header('set-cookie', cookie)
     return await describeSession(context, found)

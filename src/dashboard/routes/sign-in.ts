@@ -39,7 +39,7 @@ const SIGN_IN: Record<
 const CHALLENGE_LIMIT = { rps: 0.2, burst: 20 }
 
 export function signInRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const { sql, findSession } = context
+  const { sql, database, findSession } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
   const { forward, sessionOf, endOtherSessions } = createAuthRelay(context)
   const limitChallenges = createLimit(CHALLENGE_LIMIT)
@@ -86,7 +86,9 @@ export function signInRoutes(root: FastifyInstance, context: DashboardContext): 
 
   app.get(`${AUTH_PATH}/passkey/generate-authenticate-options`, async (request, reply) => {
     limitChallenges(networkOf(request.ip), reply)
-    return await sendAuthResponse(reply, await forward(request))
+    // The challenge is stored.
+    const response = await database.unlessMoved(() => forward(request))
+    return await sendAuthResponse(reply, response)
   })
 }
 

@@ -19,7 +19,10 @@ export type OldRow = {
   reference: string | null
 }
 
-/** An accepted request, by its stored key. `is_created`: whether it created the resource. */
+/**
+ * An accepted request, by its stored key. `is_created`: whether it created the resource. `job_id`: null if its job is
+ * that of an earlier request, which proves nothing about this one.
+ */
 export type OldRequest = OldRow & {
   tenant_id: string
   key: string
@@ -97,7 +100,9 @@ export async function* readRequests(old: Sql, since: string): AsyncGenerator<Old
     after !== undefined;
   ) {
     const rows: OldRequest[] = await old<OldRequest[]>`
-      select k.tenant_id, k.key as id, k.created_at as at, k.scope as what, k.key, k.resource, k.resource_id, k.job_id,
+      select k.tenant_id, k.key as id, k.created_at as at, k.scope as what, k.key, k.resource, k.resource_id,
+        (select j.id from all_jobs j
+        where j.tenant_id = k.tenant_id and j.id = k.job_id and j.created_at = k.created_at) as job_id,
         coalesce(made.is_created, false) as is_created, made.provider, made.reference
       from ${withoutKey(old)} cross join (
         select * from idempotency_keys

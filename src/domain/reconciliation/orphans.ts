@@ -31,7 +31,7 @@ export async function openOrphan(
     where not exists (
       select from drifts dismissed
       where dismissed.tenant_id = ${owner} and dismissed.subject = ${resource}
-        and dismissed.subject_id = ${subject_id} and dismissed.resolved_at is not null)
+        and dismissed.subject_id = ${subject_id} and dismissed.dismissed_at is not null)
     on conflict (tenant_id, subject, subject_id) where resolved_at is null do update
       set theirs = excluded.theirs, detail = excluded.detail, checked_at = excluded.checked_at
     returning id`
@@ -55,17 +55,21 @@ export async function findParkedOrphan(
 /** An update that closes the drift of an orphan, because its row exists, or can be made now. */
 export function closingOrphan(sql: Sql | Tx, object: ProviderObject): Fragment {
   return sql`
-    update drifts set resolved_at = now(), checked_at = now()
-    where subject_id = ${orphanId(object)} and state = 'orphan' and resolved_at is null`
+    update drifts set resolved_at = now(), checked_at = now() where ${isOpenOrphan(sql, object)}`
 }
 
 /**
- * An update that closes the drift of an orphan whose notification an operator discards. The drift stays open while
- * another notification of the object is parked.
+ * An update that closes the drift of an orphan whose notification an operator discards, and that keeps the orphan from
+ * being reported again. The drift stays open while another notification of the object is parked.
  */
 export function dismissingOrphan(sql: Sql | Tx, { notification_id, ...object }: ParkedOrphan): Fragment {
   return sql`
-    ${closingOrphan(sql, object)} and not exists (${parkedAsOrphan(sql, object, notification_id)})`
+    update drifts set resolved_at = now(), checked_at = now(), dismissed_at = now()
+    where ${isOpenOrphan(sql, object)} and not exists (${parkedAsOrphan(sql, object, notification_id)})`
+}
+
+function isOpenOrphan(sql: Sql | Tx, object: ProviderObject): Fragment {
+  return sql`subject_id = ${orphanId(object)} and state = 'orphan' and resolved_at is null`
 }
 
 /** Whether another notification of the object is parked as an orphan. */

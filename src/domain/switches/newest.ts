@@ -34,6 +34,10 @@ export async function findNewestRows(sql: Sql): Promise<NewestRows> {
  */
 export type ReadWitnesses = { newest: ServerFacts | null; problems: string[] }
 
+/** Processes have checked the database, and have written to each place that they can reach. */
+const NOTHING_REMEMBERED =
+  'it remembers nothing of this database: it was emptied, or the variable names another place than the processes use'
+
 /** Asks the witnesses, and changes nothing there. */
 export async function readWitnesses(
   sql: Sql,
@@ -44,12 +48,16 @@ export async function readWitnesses(
   const answers = await Promise.allSettled(
     witnesses.map(({ witness }) => keepFacts({ witness, name, encryption_keys }, null)),
   )
+  const [heartbeat] = await sql<{ is_raised: boolean }[]>`
+    select number > 0 as is_raised from database_heartbeat`
   let newest: ServerFacts | null = null
   const problems: string[] = []
   for (const [nth, answer] of answers.entries()) {
     const { called } = witnesses[nth]!
     if (answer.status === 'rejected') problems.push(`${called}: ${witnessProblem(answer.reason)}`)
     else if (answer.value.invalid !== undefined) problems.push(`${called}: ${NO_SIGNATURE}`)
+    else if (answer.value.facts === null && heartbeat!.is_raised)
+      problems.push(`${called}: ${NOTHING_REMEMBERED}`)
     else newest = newerFacts(newest, answer.value.facts)
   }
   return { newest, problems }
