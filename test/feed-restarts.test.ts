@@ -72,7 +72,7 @@ async function expectRestarted(answer: Promise<Answer>, last_sequence_before: nu
 
 const test = testIn({ parts: ['api'], env: LOOPBACK })
 
-test('a consumer beyond the end of a feed is told so, also before any restart', async ({ world }) => {
+test('a consumer beyond the end of a feed is answered 409, also before any restart', async ({ world }) => {
   const shop = await createShop(world, 6)
   expect((await read(shop, 6)).body).toEqual([])
   await expectRestarted(read(shop, 7), 6, 7)
@@ -154,7 +154,7 @@ test('no order of restarts gives a sequence twice, even if the clock was set bac
   await expectRestarted(read(shop, first - 1), 2, first)
 })
 
-test('a request that waits is told of a restart', async ({ world }) => {
+test('a waiting request is answered 409 at a restart', async ({ world }) => {
   const shop = await createShop(world, 6)
   const waits = (after: number, query = '') =>
     shop.get(`/v1/events?after=${after}${query}`, { prefer: 'wait=30' })

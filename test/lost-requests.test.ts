@@ -10,6 +10,7 @@ import { metrics } from '#core/metrics.ts'
 import { newId } from '#core/ids.ts'
 import { signWitness } from '#core/witness-signature.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
+import { findEmailLoss } from '#domain/lost-requests/email-losses.ts'
 import { ROUTES_WITH_VISIBLE_EFFECT } from '#domain/lost-requests/visible-effects.ts'
 import { recoverParty } from '#domain/recovered/parties.ts'
 import { acceptedKeysOf } from '#domain/switches/kept-facts.ts'
@@ -340,7 +341,8 @@ test('an email whose request a switch has lost waits for the comparison, and is 
   const number = await recordSwitch(world, { lists_read: false })
   expect([(await send(early)).id, (await send(later)).id]).toEqual([ids[1], ids[2]])
   // A caller repeats a lost request at least a second after it was accepted.
-  await world.sql`update messages set created_at = created_at + interval '2 seconds' where id = ${ids[1]}`
+  await world.sql`
+    update messages set created_at = created_at + interval '2 seconds' where id in (${ids[1]}, ${ids[2]})`
   const { id: fresh_id } = await send(fresh)
   await eventually(async () => {
     const waiting = await world.sql`
@@ -369,6 +371,11 @@ test('an email whose request a switch has lost waits for the comparison, and is 
   ).toEqual([1, 1, 1, 1])
   const [job] = await world.sql`select state, last_error from jobs where resource_id = ${ids[0]}`
   expect(job).toMatchObject({ state: 'unknown', last_error: { message: expect.stringContaining('switch') } })
+  // By the clock of the previous server, the email was due before the switch.
+  const message = { tenant_id: shop.tenant_id, message_id: ids[2] }
+  expect(await findEmailLoss(world.sql, message)).toBeNull()
+  await world.sql`update database_switches set witnessed_at = ${send_at} where number = ${number}`
+  expect(await findEmailLoss(world.sql, message)).toBe('lost')
 })
 
 describe('the stream', () => {

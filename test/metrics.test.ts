@@ -145,6 +145,11 @@ describe('a worker', () => {
       update webhook_due set due_at = now() - interval '2 minutes' where endpoint_id = ${endpoint.id}`
     await worker.until('sluice_deliveries_late', {}, (value) => value === 1)
     expect(await worker.read('sluice_oldest_due_delivery_seconds')).toBeGreaterThanOrEqual(120)
+    // Nothing is late while it waits.
+    await sql`update lineage set hold = 'all'`
+    await worker.until('sluice_deliveries_late', {}, (value) => value === 0)
+    await sql`update lineage set hold = null`
+    await worker.until('sluice_deliveries_late', {}, (value) => value === 1)
     // What waited during a seal is late a minute after the seal has ended.
     await sql`update lineage set unsealed_at = now()`
     await worker.until('sluice_deliveries_late', {}, (value) => value === 0)

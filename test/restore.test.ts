@@ -37,6 +37,7 @@ const TOP_UP = { amount_minor: 900, currency: 'usd' }
 type Restorable = Deployment & { server: RestorablePostgres; wire: Proxy }
 
 const test = anyTest
+  // Vitest requires a destructuring pattern as the first parameter, even if the pattern is empty.
   // oxlint-disable-next-line no-empty-pattern
   .extend('deployment', { scope: 'file' }, async ({}, { onCleanup }): Promise<Restorable> => {
     const cleanup = new AsyncDisposableStack()

@@ -634,7 +634,7 @@ test.for(['the same', 'a new'])(
   },
 )
 
-test('a process that asks no witness does not vouch for a server that has started, even as the owner', async () => {
+test('a process without witnesses does not mark a restarted server as checked, even as the owner', async () => {
   await startServer()
   expect(await check(null, { all_answered: null })).toMatchObject({ state: 'unchecked' })
   expect(await check(null, { all_answered: false })).toMatchObject({ state: 'unchecked' })

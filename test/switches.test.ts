@@ -290,7 +290,7 @@ test('after a restore all jobs wait until an operator releases them, and are loo
   expect((await switchOf(world, 2)).holds_messages_before).toBeNull()
 })
 
-test('an SMS that is asked for after a switch is first looked for in the list of the provider', async ({
+test('an SMS that is requested after a switch is first searched for in the list of the provider', async ({
   world,
 }) => {
   const { client, sql, provider } = world

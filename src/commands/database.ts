@@ -60,12 +60,12 @@ const SEALED =
   'The database is sealed, so nothing is written to it: it moves to another server. If it does not: npm run recover -- seal --undo'
 
 /**
- * Runs `work` on the database. `changes_sealed`: also if the database is sealed, when other commands can only read.
- * Errors: ConfigError if the database does not answer, is not migrated to this version, or is sealed and `work` writes.
+ * Runs `work` on the database. `writes_sealed`: `work` may write although the database is sealed; otherwise it can only
+ * read then. Errors: ConfigError if the database does not answer, is not migrated to this version, or is sealed and `work` writes.
  */
 export async function withDatabase<T>(
   config: Config,
-  { changes_sealed = false, ...options }: { max: number; application_name: string; changes_sealed?: boolean },
+  { writes_sealed = false, ...options }: { max: number; application_name: string; writes_sealed?: boolean },
   work: (sql: Sql) => Promise<T>,
 ): Promise<T> {
   const url = databaseUrl(config)
@@ -73,7 +73,7 @@ export async function withDatabase<T>(
   let is_sealed = false
   try {
     await assertMigrated(sql)
-    is_sealed = !changes_sealed && (await isSealed(sql))
+    is_sealed = !writes_sealed && (await isSealed(sql))
     if (is_sealed) {
       await sql.end()
       sql = connectDatabase(readOnlyUrl(url), options)

@@ -93,6 +93,8 @@ const COMMANDS = {
   compare: compareOldPrimary,
   'new-installation': newInstallation,
 }
+/** A sealed database may be a copy that becomes an installation of its own. */
+const WRITE_SEALED = ['seal', 'switched', 'new-installation']
 const BY = commandActor('npm run recover', null)
 
 export async function recoverCommand(args: string[], env: NodeJS.ProcessEnv): Promise<number | void> {
@@ -110,7 +112,11 @@ export async function recoverCommand(args: string[], env: NodeJS.ProcessEnv): Pr
   refuseOptions(command, { given, taken: ['json', ...findCommand(OPTIONS_OF, command)], help: HELP })
   if (perform === undefined) return await rehearse(values, env)
   const config = loadConfig(env)
-  const options = { max: 1, application_name: 'sluice-recover', changes_sealed: true }
+  const options = {
+    max: 1,
+    application_name: 'sluice-recover',
+    writes_sealed: WRITE_SEALED.includes(command),
+  }
   await withDatabase(config, options, async (sql) => {
     await perform({ sql, config: completeConfig(config), values })
   })

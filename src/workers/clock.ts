@@ -81,23 +81,44 @@ export function repeat(
 /** The interval of work that may write, while the server is not in use or the database is sealed. */
 const STOPPED_INTERVAL_MS = 1_000
 
+/** Whether work must end: the worker stops, the server is no longer in use, or the database is sealed. */
+export type MustEnd = () => boolean
+
 /**
  * Like `repeat`, for work that may write: it does not begin unless the server is in use, and a seal of the database
- * waits for its end.
+ * waits for its end. Work of several steps calls `mustEnd` between them.
  */
 export function repeatWhileCurrent(
   { log, database }: { log: Log; database: DatabaseWatch },
   name: string,
   interval_ms: () => number,
-  work: () => Promise<void>,
+  work: (mustEnd: MustEnd) => Promise<void>,
 ): RestartableLoop {
-  return repeat(
+  let closed = false
+  const mustEnd = () => closed || !database.isCurrent()
+  const loop = repeat(
     log,
     name,
     () => (database.isCurrent() ? interval_ms() : STOPPED_INTERVAL_MS),
     async () =>
       await database.track(async () => {
-        if (database.isCurrent()) await work()
+        if (!mustEnd()) await work(mustEnd)
       }),
   )
+  return {
+    ...loop,
+    async close() {
+      closed = true
+      await loop.close()
+    },
+  }
+}
+
+/** Closes several loops as one. */
+export function together(loops: Loop[]): Loop {
+  return {
+    async close() {
+      await Promise.all(loops.map((loop) => loop.close()))
+    },
+  }
 }

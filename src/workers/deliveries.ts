@@ -11,7 +11,7 @@ import {
 } from '#domain/deliveries/claim.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import type { Queue } from '#queue/queue.ts'
-import { repeatWhileCurrent, type Loop } from './clock.ts'
+import { repeatWhileCurrent, type Loop, type MustEnd } from './clock.ts'
 import type { WorkerContext } from './context.ts'
 import { createPace } from './pace.ts'
 import type { Performer } from './perform.ts'
@@ -40,11 +40,7 @@ type DeliveryOptions = { queue: Queue; performer: Performer; worker: string; con
  */
 export function deliverEvents(context: WorkerContext, options: DeliveryOptions): Loop[] {
   const { sql } = context
-  let closing = false
-  const wake = () => {
-    if (!closing) scanning_changed.runNow()
-  }
-  const backlogs = createBacklogs(wake)
+  const backlogs = createBacklogs(() => scanning_changed.runNow())
   const sequencer = createSequencer(context, options, (tenants) => backlogs.changed(tenants))
   const claim = createClaimer(context, options, backlogs)
   const scan = createScan(sql, claim)
@@ -71,18 +67,9 @@ export function deliverEvents(context: WorkerContext, options: DeliveryOptions):
     context,
     'recovering deliveries',
     () => RECOVERY_INTERVAL_MS,
-    async () => await recover(sql, () => closing),
+    (mustEnd) => recover(sql, mustEnd),
   )
-  return [
-    {
-      async close() {
-        closing = true
-        await Promise.all(
-          [sequencing, scanning_changed, scanning_all, recovering].map((loop) => loop.close()),
-        )
-      },
-    },
-  ]
+  return [sequencing, scanning_changed, scanning_all, recovering]
 }
 
 /** The backlogs to scan before the regular scan reaches them. */
@@ -225,8 +212,8 @@ function createScan(sql: Sql, claim: Claim) {
   }
 }
 
-async function recover(sql: Sql, closed: () => boolean): Promise<void> {
-  for (let more = true; more && !closed();) {
+async function recover(sql: Sql, mustEnd: MustEnd): Promise<void> {
+  for (let more = true; more && !mustEnd();) {
     try {
       more = await continueRecovery(sql)
     } finally {

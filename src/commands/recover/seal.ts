@@ -45,7 +45,7 @@ async function sealAndWait({ sql, values }: Recover): Promise<void> {
   if (values.json) print(JSON.stringify({ sealed: true, changed, waits_for }))
   if (waits_for.length > 0)
     throw new ConfigError(
-      `These may still write: ${waits_for.join(', ')}. Do not move the database yet: end them, and run npm run recover -- seal again. It ignores a process that was not seen for a minute then. A process also may write until a witness remembers the seal: see its log.`,
+      `These may still write: ${waits_for.join(', ')}. Do not move the database. End them, and run npm run recover -- seal again: it ignores processes whose last heartbeat is more than a minute old. A process is also named while no witness has stored the seal: see its log.`,
     )
   if (!values.json) print('Nothing is written any more. Move the database now.')
 }

@@ -59,7 +59,7 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get('/api/session', { schema: { response: { 200: sessionSchema } } }, async (request, reply) => {
-    // Extending a session writes, which a seal of the database waits for, and then forbids.
+    // Extending a session writes: a seal of the database waits for it, and a sealed database is only read.
     const found = await database.track(() => requireSession(request, { refresh: database.isCurrent() }))
     await checkTenant(sql, request, found)
     for (const cookie of request.set_cookies ?? []) reply.header('set-cookie', cookie)

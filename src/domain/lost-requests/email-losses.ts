@@ -5,7 +5,7 @@ import { lostEntry, LOST_REQUESTS } from './report.ts'
 
 /** The scope of the keys of emails, also of those in a batch. */
 const ROUTE = 'POST /v1/messages/email'
-/** Processes may have sent through the previous server what fell due this long after the switch. */
+/** As in `record_switch`: processes may have sent through the previous server what fell due until then. */
 const LAST_SEND_AFTER_SWITCH = '30 seconds'
 /** The maximum wait for a comparison. It is reached only if the accepted requests cannot be read. */
 const MAX_WAIT_FOR_COMPARISON = '1 hour'
@@ -18,7 +18,9 @@ export async function findEmailLoss(
   sql: Sql,
   { tenant_id, message_id }: { tenant_id: string; message_id: string },
 ): Promise<'lost' | 'not_compared' | null> {
-  const was_due = sql`coalesce(m.send_at < s.switched_at + ${LAST_SEND_AFTER_SWITCH}::interval, true)`
+  // The clock of the new server may be behind that of the previous one.
+  const last_sent_at = sql`greatest(s.switched_at, s.witnessed_at) + ${LAST_SEND_AFTER_SWITCH}::interval`
+  const was_due = sql`coalesce(m.send_at <= ${last_sent_at}, true)`
   const entry = lostEntry(sql, sql`s.number`, sql`${ROUTE}::text`, sql`m.idempotency_key`)
   const [row] = await sql<{ is_lost: boolean; is_compared: boolean }[]>`
     select exists (

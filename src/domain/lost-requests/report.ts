@@ -24,7 +24,7 @@ export async function findUncomparedSwitch(sql: Sql, number: number): Promise<Un
   const tolerance = sql`${CLOCK_TOLERANCE}::interval`
   const [row] = await sql<UncomparedSwitch[]>`
     select s.number, floor(extract(epoch from s.newest_at - ${tolerance}) * 1000)::bigint as from_ms,
-      ceil(extract(epoch from s.switched_at + ${tolerance}) * 1000)::bigint as until_ms
+      ceil(extract(epoch from greatest(s.switched_at, s.witnessed_at) + ${tolerance}) * 1000)::bigint as until_ms
     from database_switches s
     where s.number > ${number} and ${mayHaveLost(sql)} and ${canReportLosses(sql)}
     order by s.number limit 1`
@@ -59,7 +59,7 @@ export async function reportLostRequests(
 ): Promise<number> {
   const has_row = RESOURCE_NAMES.map((resource) => {
     const table = tx(resourceOf(resource).table)
-    // Without what the request said, which no provider holds.
+    // A placeholder does not count: no provider holds the content of its request.
     const is_placeholder = PARTIES.includes(resource) ? isPlaceholder(tx) : tx`false`
     return tx`exists (
       select from ${table} r where r.tenant_id = a.tenant_id and r.id = a.resource_id and not ${is_placeholder})`
@@ -94,7 +94,8 @@ export async function reportLostRequests(
         and not exists (
           select from database_switches s join lost_requests l
             on l.tenant_id = a.tenant_id and l.entry = ${entryOf(tx`s.number`)}
-          where s.switched_at + ${CLOCK_TOLERANCE}::interval >= a.accepted_at or s.number = ${switch_number} offset 0)
+          where greatest(s.switched_at, s.witnessed_at) + ${CLOCK_TOLERANCE}::interval >= a.accepted_at
+            or s.number = ${switch_number} offset 0)
         and exists (select from tenants t where t.id = a.tenant_id)
     ), reported as (
       insert into lost_requests (tenant_id, id, entry, switch_number, idempotency_key, path, resource_id, accepted_at)

@@ -15,8 +15,8 @@ const payoutEffect: Effect = {
 }
 
 /**
- * By route: the table of the resource, and whether the row `r` shows the effect of the request `a`, or that a repeated
- * request is in progress. What an earlier request began may still fail, and proves nothing.
+ * By route: the table of the resource, and the condition under which its row `r` shows the effect of the request `a`, or
+ * a repetition of `a` is in progress. A change that an earlier request began may still fail, so it does not count.
  */
 const VISIBLE_EFFECTS: Readonly<Record<string, Effect>> = {
   'POST /v1/payments/:id/capture': {

@@ -21,7 +21,7 @@ export type OldRow = {
 
 /**
  * An accepted request, by its stored key. `is_created`: whether it created the resource. `job_id`: null if its job is
- * that of an earlier request, which proves nothing about this one.
+ * that of an earlier request, which proves nothing about this one; a job of its own has the same time as its key.
  */
 export type OldRequest = OldRow & {
   tenant_id: string

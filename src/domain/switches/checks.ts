@@ -13,8 +13,8 @@ export type ServerChecks = {
   /** Checks the server now. Undefined: it is too early to repeat the last check, which was `unconfirmed`. */
   check(signal: AbortSignal): Promise<CheckedServer | undefined>
   /**
-   * Remembers what was checked, stores it at the witnesses, and asks them. Returns false if this process stores the
-   * seal of the database and no witness keeps it yet: without it, the next server would not be that of a planned move.
+   * Remembers what was checked, stores it at the witnesses, and asks them. Returns false while the database is sealed
+   * and no witness has stored the seal: the next server would be recorded as a restore, not as a planned move.
    */
   exchange(checked: CheckedServer): Promise<boolean>
   /** Which witness could not be used when this process last asked it, and why. */
@@ -78,7 +78,8 @@ export function createServerChecks(
     if (is_in_use) memory.remember(checked)
     const seal = is_in_use ? checked.seal : null
     const now = performance.now()
-    // Nobody raises the heartbeat of a sealed database, and the seal proves at the next server that nothing is lost.
+    // No check raises the heartbeat of a sealed database. At the next server, the stored seal proves that nothing was
+    // lost.
     const stores_in_place =
       is_in_use && (checked.raised_heartbeat || (seal !== null && seal !== seal_at_place))
     const asks_place =

@@ -215,7 +215,7 @@ export async function findOpenWriters(sql: Sql): Promise<string[]> {
   return writers.map(({ name }) => name)
 }
 
-/** Whether the database is sealed: nothing but its move may be written. */
+/** Whether the database is sealed. */
 export async function isSealed(sql: Sql): Promise<boolean> {
   return (await sql`select from lineage where seal is not null`).length > 0
 }

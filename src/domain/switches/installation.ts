@@ -1,12 +1,10 @@
 // Makes a copy of a database an installation of its own.
 import type { Sql, Tx } from '#core/db.ts'
 import { identifyDatabase } from '../old-primary/compare.ts'
+import { LOST_AFTER_S } from '../operations/processes.ts'
 import { appendAuditEntry, type Actor } from '../people/audit-log.ts'
 import { findNewestChange } from './find.ts'
 import { declareBatch } from './release.ts'
-
-/** A process whose heartbeat is older has ended. */
-const HEARTBEAT_LIFETIME = '1 minute'
 
 /** What an operator reads about a copy of a database before it becomes another installation. */
 export type DatabaseCopy = {
@@ -20,7 +18,7 @@ export type DatabaseCopy = {
 export async function findDatabaseCopy(sql: Sql | Tx): Promise<DatabaseCopy> {
   const processes = await sql<{ name: string }[]>`
     select format('%s (%s/%s)', name, host, pid) as name from processes
-    where ended_at is null and seen_at > now() - ${HEARTBEAT_LIFETIME}::interval
+    where ended_at is null and seen_at > now() - ${LOST_AFTER_S} * interval '1 second'
     union
     select application_name from pg_stat_activity
     where datname = current_database() and application_name like 'sluice-%' and pid <> pg_backend_pid()

@@ -15,7 +15,7 @@ export function readingSince(sql: Sql | Tx): Fragment {
   return sql`floor(extract(epoch from min(s.newest_at) - ${LOOKBACK_S} * interval '1 second'))::bigint`
 }
 
-/** The beginning of what is compared, by the newest change. */
+/** The time from which rows are compared: an hour before the newest change. */
 export function comparedSince(newest_at: string): string {
   return new Date(Date.parse(newest_at) - LOOKBACK_S * 1000).toISOString()
 }

@@ -40,8 +40,8 @@ const RECENT_MS = 5_000
 const LOGGED_LENGTH = 1_000
 
 /**
- * How long texts are kept that claim a later switch. They are replaced in the end, because otherwise whoever writes one
- * would turn the witness off for good.
+ * How long a text without a valid signature that names a later switch is kept. It is replaced afterwards: otherwise one
+ * such text would disable the witness for good.
  */
 const LATER_SWITCH_MS = 3_600_000
 

@@ -34,7 +34,7 @@ export async function findNewestRows(sql: Sql): Promise<NewestRows> {
  */
 export type ReadWitnesses = { newest: ServerFacts | null; problems: string[] }
 
-/** Processes have checked the database, and have written to each place that they can reach. */
+/** Once the heartbeat was raised, a process has written to each witness that it can reach. */
 const NOTHING_REMEMBERED =
   'it remembers nothing of this database: it was emptied, or the variable names another place than the processes use'
 
@@ -64,8 +64,8 @@ export async function readWitnesses(
 }
 
 /**
- * Whether the database lacks something that a witness remembers, and no switch records that yet: by the rule with which
- * the processes record switches. Ask the witness before.
+ * Whether the database lacks something that a witness remembers and that no switch records yet, by the rule of
+ * `check_server`. Read the facts of the witness before.
  */
 export async function isBehind(sql: Sql, witness: ServerFacts): Promise<boolean> {
   const [row] = await sql<{ is_behind: boolean }[]>`

@@ -35,7 +35,7 @@ const checkedServerSchema = serverFactsSchema.extend({
    * started, but is behind a witness: the check must be repeated after a second, with new answers of the witnesses.
    */
   state: z.enum(['current', 'sealed', 'superseded', 'recording', 'unchecked', 'unconfirmed']),
-  /** When the database was sealed; null: it never was, or the seal was ended. */
+  /** When the database was last sealed; null: it never was, or an operator has ended the last seal. */
   sealed_at: z.string().nullable(),
   /** Which jobs wait since a switch; null: none. */
   hold: z.enum(HOLDS).nullable(),
@@ -52,9 +52,9 @@ export type CheckedServer = z.output<typeof checkedServerSchema>
 
 /** What a process says about its check. */
 export type Reading = {
-  /** A standby that is promoted has everything that was committed. */
+  /** Whether a promoted standby has every commit. */
   is_synchronous: boolean
-  /** All witnesses have answered; null: the process asks none, and records nothing. */
+  /** Whether all witnesses have answered; null: the process asks none, and records nothing. */
   all_answered: boolean | null
   /** The start of the server after which silent witnesses were waited for long enough; null: none. */
   waited_for: string | null

@@ -29,7 +29,10 @@ export type DatabaseWatch = {
   unlessMoved<T>(work: () => Promise<T>): Promise<T>
   /** Starts the heartbeat of this process. `close` ends it. */
   reportProcess(facts: ProcessFacts): void
-  /** Whether jobs wait since a switch: meanwhile nothing may expire or be deleted because of its age. */
+  /**
+   * Whether jobs wait since a switch, or the server is not in use: meanwhile nothing may expire or be deleted because of
+   * its age.
+   */
   isHeld(): boolean
   /**
    * What happened later may have been lost by a switch of the last day, in Unix seconds; null: there was none.

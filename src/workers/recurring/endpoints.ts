@@ -27,13 +27,11 @@ export function startEndpointNotices({ sql, log, database, vault, hashOf, config
     log.info(`${missing} is not set: another worker has to notify tenants of disabled endpoints`)
     return []
   }
-  let closing = false
-  const closed = () => closing || !database.isCurrent()
   const loop = repeatWhileCurrent(
     { log, database },
     'notices of disabled endpoints',
     () => POLL_INTERVAL_MS,
-    async () => {
+    async (mustEnd) => {
       const put_off: NotifiedEndpoint[] = []
       let notified: NotifiedEndpoint[]
       do {
@@ -62,7 +60,7 @@ export function startEndpointNotices({ sql, log, database, vault, hashOf, config
               `the tenant is not notified of a disabled endpoint: ${SKIPPED_REASONS[how]}`,
             )
         }
-      } while (notified.length === BATCH_SIZE && !closed())
+      } while (notified.length === BATCH_SIZE && !mustEnd())
       const [first] = put_off
       if (first !== undefined)
         throw new Error(
@@ -71,12 +69,5 @@ export function startEndpointNotices({ sql, log, database, vault, hashOf, config
         )
     },
   )
-  return [
-    {
-      async close() {
-        closing = true
-        await loop.close()
-      },
-    },
-  ]
+  return [loop]
 }

@@ -58,7 +58,7 @@ type EventsPosition = z.output<typeof eventsPosition>
  */
 async function readEvents(
   context: WorkerContext,
-  { every_s, after_s, unread, closed }: EventsOptions & ListReading,
+  { every_s, after_s, unread, mustEnd }: EventsOptions & ListReading,
   run: Run,
   warnOfFailing: ListWarning,
 ): Promise<boolean> {
@@ -100,7 +100,7 @@ async function readEvents(
     if (last === null && unread !== undefined && to_s >= unread.switched_s)
       position = { ...position, read_for: position.began_for }
     // Another worker reads the remaining pages.
-    if (last === null || closed()) break
+    if (last === null || mustEnd()) break
     if (!(await renewRun(sql, run, position))) return false
   }
   const has_more = position.range !== null

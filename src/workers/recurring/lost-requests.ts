@@ -11,7 +11,7 @@ import {
   type UncomparedSwitch,
 } from '#domain/lost-requests/report.ts'
 import type { Queue, RecordedRequest } from '#queue/queue.ts'
-import { repeatWhileCurrent, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop, type MustEnd } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 const POLL_INTERVAL_MS = 5_000
@@ -28,12 +28,12 @@ export function startLostRequests({ sql, log, database }: WorkerContext, accepte
     { log, database },
     LOST_REQUESTS,
     () => POLL_INTERVAL_MS,
-    async () => {
+    async (mustEnd) => {
       if (accepted === null) return
       const { number } = positionOf(await findLastPosition(sql, LOST_REQUESTS))
       if ((await findUncomparedSwitch(sql, number)) === undefined) return
       await runIfDue(sql, LOST_REQUESTS, async (run) => {
-        const { reported, malformed } = await compareAll(sql, run, accepted)
+        const { reported, malformed } = await compareAll(sql, run, accepted, mustEnd)
         if (malformed > 0)
           log.warn(
             { malformed },
@@ -54,10 +54,11 @@ async function compareAll(
   sql: Sql,
   run: Run,
   stream: NonNullable<Queue['accepted']>,
+  mustEnd: MustEnd,
 ): Promise<{ reported: number; malformed: number }> {
   let position = positionOf(run.position)
   const result = { reported: 0, malformed: 0 }
-  for (;;) {
+  while (!mustEnd()) {
     const next = await findUncomparedSwitch(sql, position.number)
     if (next === undefined) break
     const { requests, malformed, last } = await stream.read(position.after ?? next.from_ms, BATCH_SIZE)

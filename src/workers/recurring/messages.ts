@@ -14,7 +14,7 @@ import type { Outcome } from '#core/outcome.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications, type Arrival } from '#domain/notifications/store.ts'
 import type { ProviderSms, SmsProvider } from '#providers/sms.ts'
-import { repeatWhileCurrent, RunError, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, RunError, together, type Loop, type MustEnd } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** The name of the lookups in the table of recurring work. */
@@ -30,34 +30,33 @@ const BATCH_SIZE = 500
 /** Starts the lookups and the erasure; each step is safe in several workers at once. */
 export function startMessageUpkeep(context: WorkerContext, retention_days: number): Loop {
   const { sql, database, sms } = context
-  let closing = false
-  const closed = () => closing || !database.isCurrent()
-  const repeatWhileFull = async (step: () => Promise<number>, at_once = BATCH_SIZE) => {
-    while (!closed() && (await step()) === at_once);
+  const repeatWhileFull = async (mustEnd: MustEnd, step: () => Promise<number>, at_once = BATCH_SIZE) => {
+    while (!mustEnd() && (await step()) === at_once);
   }
   let lookup_interval_ms = POLL_INTERVAL_MS
-  const loops = [
+  return together([
     repeatWhileCurrent(
       context,
       'texts of old messages',
       () => POLL_INTERVAL_MS,
-      async () => {
-        if (!database.isHeld()) await repeatWhileFull(() => eraseOldTexts(sql, retention_days, BATCH_SIZE))
+      async (mustEnd) => {
+        if (!database.isHeld())
+          await repeatWhileFull(mustEnd, () => eraseOldTexts(sql, retention_days, BATCH_SIZE))
       },
     ),
     repeatWhileCurrent(
       context,
       'old counts of messages',
       () => POLL_INTERVAL_MS,
-      () => repeatWhileFull(() => deleteOldMessageCounts(sql, BATCH_SIZE)),
+      (mustEnd) => repeatWhileFull(mustEnd, () => deleteOldMessageCounts(sql, BATCH_SIZE)),
     ),
     repeatWhileCurrent(
       context,
       'messages to discard after a switch of the database',
       () => POLL_INTERVAL_MS,
-      async () => {
+      async (mustEnd) => {
         if (database.hasSwitched() && (await hasMessagesToDiscard(sql)))
-          await repeatWhileFull(() => discardHeldMessages(sql, BATCH_SIZE))
+          await repeatWhileFull(mustEnd, () => discardHeldMessages(sql, BATCH_SIZE))
       },
     ),
     ...(sms === null
@@ -67,24 +66,22 @@ export function startMessageUpkeep(context: WorkerContext, retention_days: numbe
             context,
             RUN_NAME,
             () => lookup_interval_ms,
-            async () => {
+            async (mustEnd) => {
               lookup_interval_ms = POLL_INTERVAL_MS
-              await repeatWhileFull(async () => {
-                const { due, refused } = await lookUpUnreported(context, sms)
-                if (refused === null) return due
-                lookup_interval_ms = refused.wait_ms
-                throw new RunError(refused.reason)
-              }, LOOKUP_BATCH_SIZE)
+              await repeatWhileFull(
+                mustEnd,
+                async () => {
+                  const { due, refused } = await lookUpUnreported(context, sms)
+                  if (refused === null) return due
+                  lookup_interval_ms = refused.wait_ms
+                  throw new RunError(refused.reason)
+                },
+                LOOKUP_BATCH_SIZE,
+              )
             },
           ),
         ]),
-  ]
-  return {
-    async close() {
-      closing = true
-      await Promise.all(loops.map((loop) => loop.close()))
-    },
-  }
+  ])
 }
 
 /**

@@ -75,7 +75,7 @@ async function readObjects(context: WorkerContext, options: ReadOptions, run: Ru
     const failure = await readPage(context, lists, position, unread)
     if (failure !== null) failures.push(failure)
     // Another worker reads the remaining pages.
-    if (options.closed()) break
+    if (options.mustEnd()) break
     if (!(await renewRun(sql, run, position))) return false
   }
   if (failures.length > 0) options.warnOfFailing(failures)

@@ -3,7 +3,7 @@
 import { carryOutNextStep } from '#domain/operator-acts/carry-out.ts'
 import { deleteOldActs } from '#domain/operator-acts/act.ts'
 import { deleteEndedProcesses } from '#domain/operations/processes.ts'
-import { repeatWhileCurrent, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, together, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Acts are polled without a wake-up, because the query reads an index that is usually empty. */
@@ -14,31 +14,23 @@ const DELETE_BATCH_SIZE = 1
 
 /** Runs in each worker. A step is one transaction, and no two workers process the same act. */
 export function startOperatorActs({ sql, log, database }: WorkerContext): Loop {
-  let closing = false
-  const closed = () => closing || !database.isCurrent()
-  const loops = [
+  return together([
     repeatWhileCurrent(
       { log, database },
       'acts of operators',
       () => POLL_INTERVAL_MS,
-      async () => {
-        while (!closed() && (await carryOutNextStep(sql)));
+      async (mustEnd) => {
+        while (!mustEnd() && (await carryOutNextStep(sql)));
       },
     ),
     repeatWhileCurrent(
       { log, database },
       'deleting old acts and stopped processes',
       () => DELETE_INTERVAL_MS,
-      async () => {
+      async (mustEnd) => {
         await deleteEndedProcesses(sql)
-        while (!closed() && (await deleteOldActs(sql, DELETE_BATCH_SIZE)) === DELETE_BATCH_SIZE);
+        while (!mustEnd() && (await deleteOldActs(sql, DELETE_BATCH_SIZE)) === DELETE_BATCH_SIZE);
       },
     ),
-  ]
-  return {
-    async close() {
-      closing = true
-      await Promise.all(loops.map((loop) => loop.close()))
-    },
-  }
+  ])
 }

@@ -14,7 +14,7 @@ import {
   type UnreadOptOuts,
 } from '#domain/switches/opt-outs.ts'
 import type { ReceivedSms, SmsProvider } from '#providers/sms.ts'
-import { repeatWhileCurrent, RunError, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, RunError, type Loop, type MustEnd } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 import { createListWarning, type ListWarning } from './list-warning.ts'
 
@@ -39,12 +39,11 @@ export function startOptOutReader(context: WorkerContext): Loop {
   const warnOfFailing = createListWarning(context, RECEIVED_SMS.provider, () =>
     is_waived ? 'waived' : 'awaited',
   )
-  let closing = false
-  const loop = repeatWhileCurrent(
+  return repeatWhileCurrent(
     context,
     RUN_NAME,
     () => INTERVAL_MS,
-    async () => {
+    async (mustEnd) => {
       if (sms === null || !database.hasSwitched()) return
       const unread = await findUnreadOptOuts(sql, RUN_NAME)
       metrics.jobsHeld.set({ hold: 'sms' }, unread?.awaits_failing_list === true ? 1 : 0)
@@ -52,32 +51,15 @@ export function startOptOutReader(context: WorkerContext): Loop {
       is_waived = unread.is_waived
       await recordOptOutsRead(sql, RUN_NAME, RECEIVED_SMS.provider)
       if (unread.read_for >= unread.number) return
-      await runIfDue(sql, RUN_NAME, (run) =>
-        readTexts(
-          context,
-          sms,
-          { unread, closed: () => closing || !context.database.isCurrent(), warnOfFailing },
-          run,
-        ),
-      )
+      await runIfDue(sql, RUN_NAME, (run) => readTexts(context, sms, { unread, mustEnd, warnOfFailing }, run))
     },
   )
-  return {
-    async close() {
-      closing = true
-      await loop.close()
-    },
-  }
 }
 
 async function readTexts(
   context: WorkerContext,
   sms: SmsProvider,
-  {
-    unread,
-    closed,
-    warnOfFailing,
-  }: { unread: UnreadOptOuts; closed: () => boolean; warnOfFailing: ListWarning },
+  { unread, mustEnd, warnOfFailing }: { unread: UnreadOptOuts; mustEnd: MustEnd; warnOfFailing: ListWarning },
   run: Run,
 ): Promise<void> {
   const { sql } = context
@@ -105,7 +87,7 @@ async function readTexts(
         ? { read_for: position.reading.for, reading: null }
         : { ...position, reading: { ...position.reading, next: page.value.next } }
     // Another worker reads the remaining pages.
-    if (closed() || !(await renewRun(sql, run, position))) break
+    if (mustEnd() || !(await renewRun(sql, run, position))) break
   }
   if (position.reading === null) await clearFailingList(sql, RECEIVED_SMS)
   await endRun(sql, run, { position, next_s: 0 })

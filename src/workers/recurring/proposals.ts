@@ -8,20 +8,12 @@ const POLL_INTERVAL_MS = 500
 
 /** Runs in each worker. A step is one transaction, and no two workers process the same proposal. */
 export function startProposals({ sql, log, database }: WorkerContext): Loop {
-  let closing = false
-  const closed = () => closing || !database.isCurrent()
-  const loop = repeatWhileCurrent(
+  return repeatWhileCurrent(
     { log, database },
     'proposals of operators',
     () => POLL_INTERVAL_MS,
-    async () => {
-      while (!closed() && (await carryOutNextProposal(sql)));
+    async (mustEnd) => {
+      while (!mustEnd() && (await carryOutNextProposal(sql)));
     },
   )
-  return {
-    async close() {
-      closing = true
-      await loop.close()
-    },
-  }
 }

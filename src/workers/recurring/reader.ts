@@ -5,7 +5,7 @@ import {
   runReaderNow,
   type UnreadSwitches,
 } from '#domain/reconciliation/unread-switches.ts'
-import { repeatWhileCurrent, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop, type MustEnd } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** How often the lists are read while jobs wait for that, since a switch of the database. */
@@ -24,8 +24,8 @@ export type Reader = {
   read: (run: Run, reading: ListReading) => Promise<boolean>
 }
 
-/** `closed`: whether the worker stops or may not write any more, so that another one reads the remaining pages. */
-export type ListReading = { unread: UnreadSwitches | undefined; closed: () => boolean }
+/** With `mustEnd`, another worker reads the remaining pages. */
+export type ListReading = { unread: UnreadSwitches | undefined; mustEnd: MustEnd }
 
 /** Starts the reader; one worker at a time reads. */
 export function startReader(
@@ -34,12 +34,11 @@ export function startReader(
 ): Loop {
   let has_more = false
   let next_at = performance.now() + check_every_s * 1000
-  let closing = false
-  const loop = repeatWhileCurrent(
+  return repeatWhileCurrent(
     { log, database },
     name,
     () => (has_more ? 0 : HELD_INTERVAL_MS),
-    async () => {
+    async (mustEnd) => {
       if (!has_more && performance.now() < next_at && !database.isHeld()) return
       has_more = false
       next_at = performance.now() + check_every_s * 1000
@@ -48,16 +47,7 @@ export function startReader(
         await beforeReading?.(unread)
         await runReaderNow(sql, name, unread)
       }
-      has_more =
-        (await runIfDue(sql, name, (run) =>
-          read(run, { unread, closed: () => closing || !database.isCurrent() }),
-        )) ?? false
+      has_more = (await runIfDue(sql, name, (run) => read(run, { unread, mustEnd }))) ?? false
     },
   )
-  return {
-    async close() {
-      closing = true
-      await loop.close()
-    },
-  }
 }

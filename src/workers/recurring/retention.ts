@@ -27,7 +27,7 @@ import {
   deleteOldStats,
 } from '#domain/webhook-endpoints/retention.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeatWhileCurrent, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, together, type Loop, type MustEnd } from '../clock.ts'
 
 const POLL_INTERVAL_MS = 5_000
 /** The interval at which finished jobs are moved. */
@@ -95,11 +95,9 @@ function retentionSteps(days: Days): [name: string, deletions: DeleteRows[], eve
 
 /** Starts all retention work; each step is safe in several workers at once. */
 export function startRetention({ sql, database, log }: WorkerContext, days: Days): Loop {
-  let closing = false
-  const isClosing = () => closing
   const moves = MOVES.map(([name, kind, move]) => {
-    const moveInRun = () =>
-      runIfDue(sql, name, (run) => moveFinishedRows(sql, run, { move, kind }, isClosing))
+    const moveInRun = (mustEnd: MustEnd) =>
+      runIfDue(sql, name, (run) => moveFinishedRows(sql, run, { move, kind }, mustEnd))
     return repeatWhileCurrent({ log, database }, name, () => POLL_INTERVAL_MS, moveInRun)
   })
   const deletions = retentionSteps(days).map(([name, steps, every_ms]) =>
@@ -107,9 +105,9 @@ export function startRetention({ sql, database, log }: WorkerContext, days: Days
       { log, database },
       name,
       () => every_ms,
-      async () => {
+      async (mustEnd) => {
         if (database.isHeld()) return
-        for (const forget of steps) while ((await forget(sql, BATCH_SIZE)) === BATCH_SIZE && !isClosing());
+        for (const forget of steps) while (!mustEnd() && (await forget(sql, BATCH_SIZE)) === BATCH_SIZE);
       },
     ),
   )
@@ -123,17 +121,11 @@ export function startRetention({ sql, database, log }: WorkerContext, days: Days
     { log, database },
     'events of deleted customers',
     () => POLL_INTERVAL_MS,
-    async () => {
-      while (!isClosing() && (await eraseNextEvents(sql, ERASE_BATCH_SIZE)));
+    async (mustEnd) => {
+      while (!mustEnd() && (await eraseNextEvents(sql, ERASE_BATCH_SIZE)));
     },
   )
-  const loops = [...moves, partitions, ...deletions, erasing]
-  return {
-    async close() {
-      closing = true
-      await Promise.all(loops.map((loop) => loop.close()))
-    },
-  }
+  return together([...moves, partitions, ...deletions, erasing])
 }
 
 /** Creates the next partitions, and drops those beyond their retention; with null, none. */
@@ -154,7 +146,7 @@ async function moveFinishedRows(
   sql: Sql,
   run: Run,
   { move, kind }: { move: typeof moveFinishedJobs; kind: string },
-  closing: () => boolean,
+  mustEnd: MustEnd,
 ): Promise<void> {
   const last = movePosition.safeParse(run.position).data
   const now_ms = Date.parse(run.started_at)
@@ -166,8 +158,8 @@ async function moveFinishedRows(
     const step = await move(sql, position, BATCH_SIZE)
     metrics.moved.inc({ kind }, step.moved)
     position = { ...step.position, began_ms: position.began_ms }
-    if (step.next === null || closing()) break
+    if (step.next === null || mustEnd()) break
     if (!(await renewRun(sql, run, position))) return
   }
-  await endRun(sql, run, { position, next_s: closing() ? 0 : MOVE_INTERVAL_S })
+  await endRun(sql, run, { position, next_s: mustEnd() ? 0 : MOVE_INTERVAL_S })
 }

@@ -13,7 +13,7 @@ import { countPayments } from '#domain/rollups/count-payments.ts'
 import { deleteOldOutages } from '#domain/operations/provider-outages.ts'
 import { deleteOldRollups } from '#domain/rollups/retention.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeatWhileCurrent, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop, type MustEnd } from '../clock.ts'
 
 const POLL_INTERVAL_MS = 5_000
 const INTERVAL_S = 10
@@ -28,21 +28,12 @@ const DELETE_BATCH_SIZE = 1_000
 
 /** Starts the loop. */
 export function startRollups({ sql, log, database }: WorkerContext): Loop {
-  let closing = false
-  const loop = repeatWhileCurrent(
+  return repeatWhileCurrent(
     { log, database },
     'roll-ups',
     () => POLL_INTERVAL_MS,
-    async () => {
-      await rollUpOnce(sql, { closing: () => closing })
-    },
+    (mustEnd) => rollUpOnce(sql, { mustEnd }),
   )
-  return {
-    async close() {
-      closing = true
-      await loop.close()
-    },
-  }
 }
 
 /**
@@ -51,20 +42,17 @@ export function startRollups({ sql, log, database }: WorkerContext): Loop {
  */
 export async function rollUpOnce(
   sql: Sql,
-  {
-    closing = () => false,
-    jobs_at_once = JOB_BATCH_SIZE,
-  }: { closing?: () => boolean; jobs_at_once?: number } = {},
+  { mustEnd = () => false, jobs_at_once = JOB_BATCH_SIZE }: { mustEnd?: MustEnd; jobs_at_once?: number } = {},
 ): Promise<void> {
-  await runIfDue(sql, 'roll-ups', (run) => countDue(sql, run, { closing, most: jobs_at_once }))
+  await runIfDue(sql, 'roll-ups', (run) => countDue(sql, run, { mustEnd, most: jobs_at_once }))
 }
 
 async function countDue(
   sql: Sql,
   run: Run,
-  { closing, most }: { closing: () => boolean; most: number },
+  { mustEnd, most }: { mustEnd: MustEnd; most: number },
 ): Promise<void> {
-  const counted = await countAllJobs(sql, run, { closing, most })
+  const counted = await countAllJobs(sql, run, { mustEnd, most })
   if (counted === undefined) return
   // The steps that count payments store the position of the run again, so it must be the new position.
   run.position = counted.position
@@ -73,7 +61,7 @@ async function countDue(
     const step = await countPayments(sql, run)
     if (step === undefined) return
     if (!step.more) break
-    more ||= steps + 1 >= MAX_STEPS || closing()
+    more ||= steps + 1 >= MAX_STEPS || mustEnd()
     if (more) break
   }
   await deleteOldRollups(sql, counted.position.after, DELETE_BATCH_SIZE)
@@ -84,11 +72,11 @@ async function countDue(
 async function countAllJobs(
   sql: Sql,
   run: Run,
-  { closing, most }: { closing: () => boolean; most: number },
+  { mustEnd, most }: { mustEnd: MustEnd; most: number },
 ): Promise<{ position: CountPosition; more: boolean } | undefined> {
   let position = countPositionSchema.safeParse(run.position).data ?? (await beginCounting(sql))
   let polls = 0
-  for (let steps = 0; steps < MAX_STEPS && !closing(); steps++) {
+  for (let steps = 0; steps < MAX_STEPS && !mustEnd(); steps++) {
     const step = await countJobsForRollups(sql, run, position, { queues: QUEUES, limit: most })
     if (step === undefined) return undefined
     position = step.position
