@@ -61,7 +61,8 @@ const SEALED =
 
 /**
  * Runs `work` on the database. `writes_sealed`: `work` may write although the database is sealed; otherwise it can only
- * read then. Errors: ConfigError if the database does not answer, is not migrated to this version, or is sealed and `work` writes.
+ * read then. Errors: ConfigError if the database does not answer, is not migrated to this version, or is sealed and
+ * `work` writes.
  */
 export async function withDatabase<T>(
   config: Config,

@@ -15,8 +15,8 @@ const payoutEffect: Effect = {
 }
 
 /**
- * By route: the table of the resource, and the condition under which its row `r` shows the effect of the request `a`, or
- * a repetition of `a` is in progress. A change that an earlier request began may still fail, so it does not count.
+ * By route: the table of the resource, and the condition under which its row `r` shows the effect of the request `a`,
+ * or a repetition of `a` is in progress. A change that an earlier request began may still fail, so it does not count.
  */
 const VISIBLE_EFFECTS: Readonly<Record<string, Effect>> = {
   'POST /v1/payments/:id/capture': {

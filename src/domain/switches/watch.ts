@@ -30,8 +30,8 @@ export type DatabaseWatch = {
   /** Starts the heartbeat of this process. `close` ends it. */
   reportProcess(facts: ProcessFacts): void
   /**
-   * Whether jobs wait since a switch, or the server is not in use: meanwhile nothing may expire or be deleted because of
-   * its age.
+   * Whether jobs wait since a switch, or the server is not in use: meanwhile nothing may expire or be deleted because
+   * of its age.
    */
   isHeld(): boolean
   /**
