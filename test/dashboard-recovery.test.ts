@@ -168,6 +168,24 @@ test('a sealed database is read, and neither a challenge nor a longer session is
   })
 })
 
+describeIn('only a dashboard that no process has checked', { parts: ['dashboard'] }, (test) => {
+  test('is where operators sign in, and everything else is refused', async ({ world }) => {
+    const { sql } = world
+    const operator = await signedInAs(world, { is_operator: true })
+    const owner = await signedInAs(world, { role: 'owner' })
+    // An old primary that comes back.
+    await sql`update lineage set server_started_at = now() - interval '1 day'`
+    const createKey = async () =>
+      (await owner.post('/api/keys', { name: 'k', scopes: ['payments:read'] })).status
+    await eventually(async () => expect(await createKey()).toBe(503))
+    const pause = { queue: 'payments', reason: 'checked' }
+    expect((await operator.post('/api/ops/pauses', pause)).status).toBe(503)
+    expect((await operator.post('/api/ops/switches/1/acknowledge')).status).toBe(404)
+    const wrong = { email: operator.email, password: 'wrong password' }
+    expect((await operator.post('/api/auth/sign-in/email', wrong)).status).toBe(401)
+  })
+})
+
 const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0', DISABLED_AREAS: 'compliance' }
 
 describeIn('what was recovered', { parts: [...PARTS], env: EAGER }, (test) => {

@@ -378,6 +378,22 @@ test('an email whose request a switch has lost waits for the comparison, and is 
   expect(await findEmailLoss(world.sql, message)).toBe('lost')
 })
 
+test('a repetition of an action without a key, which has written nothing, is not lost', async ({ world }) => {
+  const shop = await world.clientOf()
+  const { id } = await authorizedPayment(shop)
+  const job = { tenant_id: shop.tenant_id, queue: 'payments' } as const
+  await pauseJobs(world.sql, job)
+  for (let times = 0; times < 3; times++)
+    expect((await shop.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
+  const customer = (await shop.post('/v1/customers', { ...CUSTOMER, idempotency_key: freshKey() })).body
+  await eventually(async () => {
+    const recorded = await recordedOf(world, shop)
+    expect(recorded.map(({ resource_id }) => resource_id)).toContain(customer.id)
+    expect(recorded.filter(({ route }) => route.includes('/cancel'))).toHaveLength(1)
+  })
+  await resumeJobs(world.sql, job)
+})
+
 describe('the stream', () => {
   const request = (nth: number) => ({
     tenant_id: newId(),

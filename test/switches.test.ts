@@ -21,6 +21,7 @@ import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { decodeFacts, encodeFacts } from '#domain/switches/facts.ts'
 import { findWitnessName } from '#domain/switches/kept-facts.ts'
+import { COMMAND_SUFFIX } from '#domain/switches/find.ts'
 import { sealDatabase } from '#domain/switches/release.ts'
 import type { CheckedServer, ServerFacts } from '#domain/switches/server.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
@@ -400,7 +401,9 @@ describeIn('while another server is in use', {}, (test) => {
     world,
   }) => {
     const { client, sql } = world
-    const hung = { id: randomUUID(), name: 'worker', version: '1', host: 'hung', pid: 7 }
+    // A process names its host and its time itself.
+    const host = 'hung\nNothing is written any more.\u001b[2J'
+    const hung = { id: randomUUID(), name: 'worker', version: '1', host, pid: 7, seen_at: 'infinity' }
     await sql`insert into processes ${sql(hung)}`
     const seal = async (...more: string[]) => await runHere(recoverCommand, ['seal', ...more], world.env)
     let answered = 0
@@ -419,13 +422,31 @@ describeIn('while another server is in use', {}, (test) => {
     })
     expect(early).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/write: api \(.*worker \(hung\/7, seen \d+ s ago\)/),
+      stderr: expect.stringMatching(
+        /write: api \(.*worker \(hung Nothing is written any more\. *\[2J\/7, seen \d+ s ago\)/,
+      ),
     })
+    expect(early.stdout).not.toMatch(/^Nothing is written/m)
     await sql`update processes set ended_at = now() where id = ${hung.id}`
     expect(await seal('--yes')).toMatchObject({ code: 0 })
     expect(answered).toBe(5)
     expect(await Promise.all(requests)).toEqual([202, 202, 202, 202, 202])
     expect((await runHere(recoverCommand, [], world.env)).stdout).toContain('the database may be moved')
+    // A command that began before the seal may write once more.
+    const { DATABASE_URL } = world.env
+    const command = connectDatabase(DATABASE_URL!, {
+      max: 1,
+      application_name: `sluice-jobs${COMMAND_SUFFIX}`,
+    })
+    onTestFinished(() => command.end())
+    await command`select 1`
+    await sql`update lineage set sealed_at = clock_timestamp()`
+    await eventually(async () =>
+      expect((await runHere(recoverCommand, [], world.env)).stdout).toContain(
+        'the command sluice-jobs-command',
+      ),
+    )
+    await command.end()
     // Other commands can only read.
     const [tenant] = await sql<{ slug: string }[]>`select slug from tenants where id = ${world.tenant_id}`
     const keys = async (...args: string[]) =>

@@ -49,6 +49,8 @@ type AcceptedStep<T> = 'accepted' | { created: T }
 
 export type ExplainRefusal = () => AppError | Promise<AppError>
 
+type JoinedStep = { joined: string | null; is_repetition?: true }
+
 export type WorkRequest<T> = {
   job: Pick<JobDefinition, 'queue'>
   reader: ResourceReader<T>
@@ -59,7 +61,8 @@ export type WorkRequest<T> = {
   /**
    * Writes the change, the idempotency key and the job in one statement. Throws refusals. Returns:
    * - `accepted`, or `{ created }` with the written resource;
-   * - `{ joined }` if the request joins an existing job (null: there is no job to wait for);
+   * - `{ joined }` if the request joins an existing job (null: there is no job to wait for), with `is_repetition` if an
+   *   earlier request has asked for the same;
    * - `key_used` if the key was used before;
    * - undefined if its guard refused and nothing was written.
    * `id`: the id of the resource that the request creates. `waits`: whether the request waits for the job.
@@ -67,7 +70,7 @@ export type WorkRequest<T> = {
   step: (
     requested: JobRequest,
     call: { id: string; waits: boolean },
-  ) => Promise<AcceptedStep<T> | { joined: string | null } | 'key_used' | undefined>
+  ) => Promise<AcceptedStep<T> | JoinedStep | 'key_used' | undefined>
   /** Whether the resource has the requested state. A notification can settle the resource before its job does. */
   isFulfilled: (resource: T) => boolean
   /**
@@ -213,11 +216,12 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
   const { resource_id, job_id } = replayed
     ? outcome.stored
     : { resource_id: work.id ?? id, job_id: joined === undefined ? ids.job_id : joined.joined }
-  // A job that the request joined may have been created long before.
-  if (!replayed)
+  // A repetition without a key has written nothing: the earlier request has its own record.
+  if (!replayed && (key.key !== null || joined?.is_repetition !== true))
     context.record(key, {
       resource_id,
       is_created: work.id === undefined,
+      // A job that the request joined may have been created long before.
       job_id: is_new_job ? job_id : null,
     })
   return {

@@ -35,7 +35,7 @@ const UNKNOWN_KEY_LIMITS = {
 }
 
 /** What authentication uses of the context of an API. */
-type AuthContext = { sql: Sql; log: Log; database: Pick<DatabaseWatch, 'track'> }
+type AuthContext = { sql: Sql; log: Log; database: Pick<DatabaseWatch, 'whileCurrent'> }
 
 /**
  * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, `overloaded`, or
@@ -149,11 +149,9 @@ function createLastUseRecorder({ sql, log, database }: AuthContext): (credential
     const now = performance.now()
     if (now - (recorded_at.get(key_id) ?? -Infinity) < LAST_USE_INTERVAL_MS) return
     recorded_at.set(key_id, now)
-    void database.track(() =>
-      recordKeyUse(sql, tenant_id, key_id).catch((error: unknown) =>
-        log.debug({ err: error }, 'the last use of an API key was not recorded'),
-      ),
-    )
+    database
+      .whileCurrent(() => recordKeyUse(sql, tenant_id, key_id))
+      .catch((error: unknown) => log.debug({ err: error }, 'the last use of an API key was not recorded'))
   }
 }
 

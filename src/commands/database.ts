@@ -7,7 +7,7 @@ import { databaseError, isServerError, type Sql } from '#core/db.ts'
 import { assertMigrated } from '#core/migrate.ts'
 import { parseDatabaseUrl } from '#core/postgres/address.ts'
 import { isReadOnlyServer } from '#core/postgres/connection-errors.ts'
-import { isSealed } from '#domain/switches/find.ts'
+import { COMMAND_SUFFIX, isSealed } from '#domain/switches/find.ts'
 import { readDevFile } from './dev-file.ts'
 
 const DevFile = z.object({
@@ -70,14 +70,15 @@ export async function withDatabase<T>(
   work: (sql: Sql) => Promise<T>,
 ): Promise<T> {
   const url = databaseUrl(config)
-  let sql = connectDatabase(url, options)
+  const session = { ...options, application_name: `${options.application_name}${COMMAND_SUFFIX}` }
+  let sql = connectDatabase(url, session)
   let is_sealed = false
   try {
     await assertMigrated(sql)
     is_sealed = !writes_sealed && (await isSealed(sql))
     if (is_sealed) {
       await sql.end()
-      sql = connectDatabase(readOnlyUrl(url), options)
+      sql = connectDatabase(readOnlyUrl(url), session)
     }
     return await work(sql)
   } catch (error) {

@@ -16,11 +16,16 @@ import { isMutating } from './guard.ts'
 import { recordOutcome } from './on-record.ts'
 import { pageRoutes } from './pages.ts'
 import { DASHBOARD_ROUTES } from './routes/index.ts'
+import { AUTH_PATH } from './sessions.ts'
 import { createSessionLookup } from './signed-in.ts'
 import { createTenantGate } from './tenant-gate.ts'
 import { buildApiForSessions } from './v1.ts'
 
 const BODY_LIMIT_BYTES = 64 * 1024
+/** What operators need in order to release a switch. It is also served while the server is not checked. */
+const UNCHECKED_PATHS = ['sign-in/', 'two-factor/verify-', 'passkey/verify-authentication']
+  .map((path) => `${AUTH_PATH}/${path}`)
+  .concat('/api/ops/switches/')
 
 type DashboardServices = Pick<DashboardContext, 'sessions' | 'operatorSql' | 'emulators' | 'version'>
 
@@ -81,9 +86,11 @@ export async function buildDashboard(api: ApiContext, services: DashboardService
   })
   app.addHook('onRoute', (added) => {
     if (![added.method].flat().some((method) => isMutating({ method }))) return
-    const { handler } = added
+    const { handler, url } = added
+    const { whileCurrent, unlessMoved } = api.database
+    const admitted = UNCHECKED_PATHS.some((path) => url.startsWith(path)) ? unlessMoved : whileCurrent
     added.handler = async function (request, reply) {
-      return await api.database.unlessMoved(async () => await handler.call(this, request, reply))
+      return await admitted(async () => await handler.call(this, request, reply))
     }
   })
   app.addHook(

@@ -5,7 +5,7 @@ import { commandActor } from '#domain/people/operator-here.ts'
 import { drawInstallation, findDatabaseCopy, type DatabaseCopy } from '#domain/switches/installation.ts'
 import { requireReason } from '../arguments.ts'
 import { requireYes } from '../ask.ts'
-import { print } from '../print.ts'
+import { print, terminalText } from '../print.ts'
 import type { Recover } from './options.ts'
 
 export async function newInstallation({ sql, config, values }: Recover): Promise<void> {
@@ -34,6 +34,6 @@ export async function newInstallation({ sql, config, values }: Recover): Promise
 function assertUnused({ processes }: DatabaseCopy): void {
   if (processes.length > 0)
     throw new ConfigError(
-      `The database is in use, or was within the last minute: ${processes.join(', ')}. Nothing was done: only a copy that nothing uses may become another installation. If DATABASE_URL names the copy, stop them and wait a minute.`,
+      `The database is in use, or was within the last minute: ${terminalText(processes.join(', '))}. Nothing was done: only a copy that nothing uses may become another installation. If DATABASE_URL names the copy, stop them and wait a minute.`,
     )
 }

@@ -7,7 +7,7 @@ import { findUndrainedProcesses, LOST_AFTER_S } from '#domain/operations/process
 import { findOpenWriters, isSealed } from '#domain/switches/find.ts'
 import { sealDatabase } from '#domain/switches/release.ts'
 import { requireYes } from '../ask.ts'
-import { print } from '../print.ts'
+import { print, terminalText } from '../print.ts'
 import type { Recover } from './options.ts'
 
 /** Longer than the calls to providers. */
@@ -80,5 +80,7 @@ async function waitForWrites(sql: Sql, wait_s: number, progress: (line: string) 
  */
 export async function findWriters(sql: Sql, seen_within_s = LOST_AFTER_S): Promise<string[]> {
   const processes = await findUndrainedProcesses(sql, seen_within_s)
-  return processes.length > 0 ? processes : await findOpenWriters(sql)
+  const writers = processes.length > 0 ? processes : await findOpenWriters(sql)
+  // A process names its host itself.
+  return writers.map((name) => terminalText(name))
 }

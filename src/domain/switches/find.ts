@@ -197,10 +197,15 @@ export async function findNewestChange(sql: Sql | Tx): Promise<string> {
   return row!.newest_at
 }
 
-/** The maximum number of open transactions that are named. */
+/** The maximum number of sessions that are named. */
 const MAX_WRITERS = 10
+/** Ends the `application_name` of the sessions of commands. */
+export const COMMAND_SUFFIX = '-command'
 
-/** Names the other sessions that have written to the tables in a transaction that is still open. */
+/**
+ * Names the other sessions that have written to the tables in a transaction that is still open, and the commands that
+ * began before the database was sealed: they may write once more.
+ */
 export async function findOpenWriters(sql: Sql): Promise<string[]> {
   const writers = await sql<{ name: string }[]>`
     select distinct case when l.pid is null then 'a prepared transaction'
@@ -211,6 +216,11 @@ export async function findOpenWriters(sql: Sql): Promise<string[]> {
     where l.locktype = 'relation' and l.mode = 'RowExclusiveLock' and l.pid is distinct from pg_backend_pid()
       and l.database = (select oid from pg_database where datname = current_database())
       and c.relnamespace = current_schema()::regnamespace
+    union
+    select format('the command %s (pid %s)', a.application_name, a.pid)
+    from pg_stat_activity a join lineage l on a.backend_start < l.sealed_at
+    where a.datname = current_database() and a.application_name like ${`%${COMMAND_SUFFIX}`}
+      and a.pid <> pg_backend_pid()
     order by 1 limit ${MAX_WRITERS}`
   return writers.map(({ name }) => name)
 }

@@ -29,21 +29,29 @@ export function isServerInUse(sql: Sql | Tx): Fragment {
 
 /** Whether the job `j` waits, by the columns of `server`. */
 export function isHeldBy(sql: Sql | Tx): Fragment {
-  return sql`(
-    (server.hold is not null or server.holds_messages_before is not null)
-    and (case server.hold
-        when 'all' then j.queue <> 'notifications'
-        when 'creations' then j.operation in ${sql.unsafe(CREATIONS)}
-        when 'payouts' then j.operation in ${sql.unsafe(PAYOUTS)} end
-      or (j.queue = 'messages' and j.created_at < server.holds_messages_before)) is true)`
+  return waits(sql, { hold: sql`server.hold`, messages_before: sql`server.holds_messages_before` })
 }
 
 /** Whether the job `j` waits. */
 export function isHeld(sql: Sql | Tx): Fragment {
-  // The first subselect is evaluated once for each statement.
+  // Each subselect is evaluated once for each statement.
+  return waits(sql, {
+    hold: sql`(select l.hold from lineage l)`,
+    messages_before: sql`(select l.holds_messages_before from lineage l)`,
+  })
+}
+
+function waits(
+  sql: Sql | Tx,
+  { hold, messages_before }: { hold: Fragment; messages_before: Fragment },
+): Fragment {
   return sql`(
-    (select l.hold is not null or l.holds_messages_before is not null from lineage l)
-    and exists (select from lineage server where ${isHeldBy(sql)}))`
+    (${hold} is not null or ${messages_before} is not null)
+    and (case ${hold}
+        when 'all' then j.queue <> 'notifications'
+        when 'creations' then j.operation in ${sql.unsafe(CREATIONS)}
+        when 'payouts' then j.operation in ${sql.unsafe(PAYOUTS)} end
+      or (j.queue = 'messages' and j.created_at < ${messages_before})) is true)`
 }
 
 /** Whether the job `j` waits, or all jobs do because the database is sealed. */
@@ -51,12 +59,16 @@ export function isHeldOrSealed(sql: Sql | Tx): Fragment {
   return sql`((select l.seal is not null from lineage l) or ${isHeld(sql)})`
 }
 
-/** When jobs last stopped waiting since a switch or a seal, as far as it is recorded; null if none ever waited. */
+/**
+ * When jobs last stopped waiting since a switch or a seal, as far as it is recorded; null if none ever waited. Times in
+ * the future do not count: otherwise nothing would be late until then.
+ */
 export function waitEndedAt(sql: Sql | Tx): Fragment {
   return sql`(
-    select greatest(l.unsealed_at, (
-      select max(greatest(s.recorded_at, s.released_at, s.lists_read_at, s.lists_waived_at, s.discarded_at))
-      from database_switches s)) from lineage l)`
+    select greatest(case when l.unsealed_at <= now() then l.unsealed_at end, (
+      select max(ended.at) from database_switches s cross join lateral (
+        values (s.recorded_at), (s.released_at), (s.lists_read_at), (s.lists_waived_at), (s.discarded_at)) ended(at)
+      where ended.at <= now())) from lineage l)`
 }
 
 /** Since when the due job `j` can be claimed: it is late from then on, not from `run_at`. Null while it waits. */

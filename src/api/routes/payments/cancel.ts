@@ -80,7 +80,7 @@ export function cancelPaymentRoute(app: RouteApp, context: RouteContext, reader:
           if (accepted === 'canceling') return 'accepted'
           if (accepted === 'recorded') return { joined: null }
           const joined = await joinCancel(sql, { ...requested, payment_id, reason })
-          if (joined !== undefined) return { joined: joined.job_id }
+          if (joined !== undefined) return { joined: joined.job_id, is_repetition: true }
           const confirms = await confirmCancel(sql, { ...requested, payment_id, reason })
           return confirms ? 'accepted' : undefined
         },

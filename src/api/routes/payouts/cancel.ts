@@ -65,7 +65,7 @@ export function cancelPayoutRoute(
           if (accepted === 'canceling') return 'accepted'
           if (accepted !== undefined) return { joined: null }
           const joined = await joinPayoutCancel(sql, { ...requested, payout_id })
-          return joined && { joined: joined.job_id }
+          return joined && { joined: joined.job_id, is_repetition: true }
         },
         // A cancellation that joined a manual failure is fulfilled when the payout fails.
         isFulfilled: ({ status, fail_requested_at }) =>

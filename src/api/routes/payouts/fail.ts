@@ -62,8 +62,9 @@ export function failPayoutRoute(app: RouteApp, context: RouteContext, reader: Re
           const accepted = await requestPayoutFail(sql, { ...requested, payout_id, reason })
           if (accepted === 'key_used') return accepted
           if (accepted?.accepted === 'canceling') return 'accepted'
-          const joined = accepted ?? (await joinPayoutFail(sql, { ...requested, payout_id }))
-          return joined && { joined: joined.job_id }
+          if (accepted !== undefined) return { joined: accepted.job_id }
+          const joined = await joinPayoutFail(sql, { ...requested, payout_id })
+          return joined && { joined: joined.job_id, is_repetition: true }
         },
         waitUntil: ({ status }) => !OPEN_PAYOUT_STATUSES.includes(status),
         // A payout that was canceled first is not paid either: the manual failure is fulfilled.
