@@ -162,6 +162,23 @@ test('a sealed database is read, and neither a challenge nor a longer session is
   expect(await sql`select from user_challenges`).toHaveLength(stored.length)
   await sealDatabase(sql, false, by)
   await eventually(async () => expect((await challenge()).status).toBe(200))
+  // The seal waits for the lock of a recording that has just begun, and is refused then.
+  const sealing = await sql.begin(async (tx) => {
+    await tx`select from lineage for update`
+    const refused = sealDatabase(sql, true, by)
+    await eventually(async () => {
+      const waiting =
+        await sql`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%lineage%'`
+      expect(waiting.length).toBeGreaterThan(0)
+    })
+    await tx`
+      insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
+        to_timeline, newest_at, switched_at)
+      values (99, 'restore', 'operator', '1', 1, '1', 2, now(), clock_timestamp())`
+    return { refused }
+  })
+  expect(await sealing.refused).toBe(false)
+  await sql`delete from database_switches where number = 99`
   await eventually(async () => {
     expect((await operator.get('/api/session')).status).toBe(200)
     expect(await expiry()).toBeGreaterThan(before)

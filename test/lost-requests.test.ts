@@ -26,7 +26,7 @@ import { createTemporaryFolder } from '#test/folders.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, authorizedPayment, eventually } from '#test/payments.ts'
 import { createRedis } from '#test/redis.ts'
-import { decide, verificationOf } from '#test/verifications.ts'
+import { verificationOf } from '#test/verifications.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
 
 type Shop = Client & { tenant_id: string }
@@ -200,8 +200,10 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   await world.sql.begin((tx) => recoverParty(tx, 'customer', { tenant_id: shop.tenant_id, id: nameless.id }))
   // Earlier and later requests have the same effect as the lost ones, or may have it.
   const verification = await verificationOf(shop)
-  expect((await decide(shop, verification.id, 'approved')).status).toBe(200)
+  const decision = { decision: 'approved', reason: 'checked', idempotency_key: freshKey() }
+  expect((await shop.post(`/v1/compliance/kyc/${verification.id}/decide`, decision)).status).toBe(200)
   const captured = await authorizedPayment(shop)
+  const [canceling, canceled_since] = [await authorizedPayment(shop), await authorizedPayment(shop)]
   const payments = { tenant_id: shop.tenant_id, queue: 'payments' } as const
   await pauseJobs(world.sql, payments)
   const capture = await shop.post(
@@ -210,6 +212,15 @@ test('after a switch, each lost request is reported once to its tenant, and no o
     ASYNC,
   )
   expect(capture.body).toMatchObject({ status: 'capturing' })
+  for (const { id } of [canceling, canceled_since])
+    expect((await shop.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).body).toMatchObject({
+      status: 'canceling',
+    })
+  // After the switch.
+  await world.sql`
+    update payments set cancel_requested_at = now() + interval '5 minutes' where id = ${canceled_since.id}`
+  await world.sql`
+    update verifications set decided_at = now() + interval '5 minutes' where id = ${verification.id}`
 
   // Entries that somebody else has written do not stop the reports, and report nothing. A NUL would make the database
   // refuse the batch.
@@ -237,10 +248,12 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   for (const route of [
     `payments/:id/capture ${captured.id}`,
     `compliance/kyc/:id/decide ${verification.id}`,
+    `payments/:id/cancel ${canceling.id}`,
+    `payments/:id/cancel ${canceled_since.id}`,
   ]) {
     const id = route.split(' ')[1]
     const overtaken = [[shop.tenant_id, `POST /v1/${route}`, freshKey(), id, false, newId()]]
-    await write(sign(own_keys, overtaken, Date.now() - 100_000))
+    await write(sign(own_keys, overtaken))
   }
   // Nothing shows whether a link was requested again.
   const kyc_id = newId()
@@ -254,7 +267,7 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   await untilCompared(world, number)
   const [run] = await world.sql`select result from recurring_work where name = 'lost requests'`
   expect(run!.result).toMatchObject({ malformed: written.length })
-  await eventually(async () => expect(await lostOf(shop)).toHaveLength(7))
+  await eventually(async () => expect(await lostOf(shop)).toHaveLength(8))
   await resumeJobs(world.sql, payments)
   const reports = await lostOf(shop)
   expect(reports).toEqual(
@@ -272,7 +285,9 @@ test('after a switch, each lost request is reported once to its tenant, and no o
       }),
       expect.objectContaining({ idempotency_key: null, resource_id: emails[1].id }),
       expect.objectContaining({ idempotency_key: null, resource_id: without_key[3] }),
-      ...[nameless, captured, verification].map(({ id }) => expect.objectContaining({ resource_id: id })),
+      ...[nameless, captured, verification, canceling].map(({ id }) =>
+        expect.objectContaining({ resource_id: id }),
+      ),
     ]),
   )
   expect(kept.id).not.toBe(lost.id)
@@ -305,7 +320,7 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   // A copy is not another request.
   await write(copied)
   await untilCompared(world, await recordSwitch(world))
-  expect(await lostOf(shop)).toHaveLength(7)
+  expect(await lostOf(shop)).toHaveLength(8)
   const { problems } = await auditEverything(world.sql)
   expect(
     problems.filter(({ tenant_id, check }) => tenant_id === shop.tenant_id && check === 'tenants'),

@@ -59,10 +59,13 @@ export function readOnlyUrl(url: string): string {
 const SEALED =
   'The database is sealed, so nothing is written to it: it moves to another server. If it does not: npm run recover -- seal --undo'
 
+const SEALED_BEHIND_PGBOUNCER =
+  'The database is sealed, so commands can only read it, which PgBouncer does not ensure: name PostgreSQL itself in DATABASE_URL, without pgbouncer=true'
+
 /**
  * Runs `work` on the database. `writes_sealed`: `work` may write although the database is sealed; otherwise it can only
  * read then. Errors: ConfigError if the database does not answer, is not migrated to this version, or is sealed and
- * `work` writes.
+ * `work` writes or the address is that of PgBouncer.
  */
 export async function withDatabase<T>(
   config: Config,
@@ -77,6 +80,7 @@ export async function withDatabase<T>(
     await assertMigrated(sql)
     is_sealed = !writes_sealed && (await isSealed(sql))
     if (is_sealed) {
+      if (parseDatabaseUrl(url).pgbouncer) throw new ConfigError(SEALED_BEHIND_PGBOUNCER)
       await sql.end()
       sql = connectDatabase(readOnlyUrl(url), session)
     }

@@ -3,11 +3,13 @@ import { parseArgs } from 'node:util'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
+import { quantity } from '#core/describe.ts'
 import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { MAX_REASON_LENGTH } from '#domain/jobs/reason.ts'
 import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
 import { findOutagesOfQueues } from '#domain/operations/provider-outages.ts'
+import { findHeldJobs } from '#domain/switches/find.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { withDatabase } from './database.ts'
@@ -67,7 +69,8 @@ async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
     }
   })
   const pauses = await findPauses(sql)
-  if (json) return print(JSON.stringify({ queues, pauses }, null, 2))
+  const held = await findHeldJobs(sql)
+  if (json) return print(JSON.stringify({ queues, pauses, held }, null, 2))
   for (const { queue, oldest_due_s, oldest_retrying_s, outages: of_queue, ...count } of queues) {
     const numbers = Object.entries(count).map(([state, number]) => `${state} ${number}`.padEnd(16))
     const ages = [
@@ -77,6 +80,9 @@ async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
     ]
     print([queue.padEnd(16), ...numbers, ages.join(', ')].join('').trimEnd())
   }
+  const held_jobs = held.reduce((sum, { jobs }) => sum + jobs, 0)
+  if (held_jobs > 0)
+    print(`HELD    ${quantity(held_jobs, 'job')} since a switch of the database: npm run recover`)
   for (const { queue, tenant, since, reason, actor } of pauses) {
     const target = [queue && `queue ${queue}`, tenant && `tenant ${tenant}`].filter(Boolean).join(', ')
     print(

@@ -67,9 +67,9 @@ compare   lists by id what the old primary (OLD_DATABASE_URL, or --with if the a
           changed there) has since an hour before the last change that the switch kept (or --since) and this database
           lacks: requests, resources, tenants, users, keys, revocations of keys and entries of the audit log. Then asks,
           and recovers it: the workers look up the objects that a provider has, and make them again; tenants get an
-          event request.lost for each request that no provider has seen. Nothing is copied. --json prints a JSON object
-          for each row, and asks nothing: with --yes it recovers. Without --json, the first 1,000 rows of each kind are
-          listed.
+          event request.lost for each request of which no provider lists anything. Nothing is copied. --json prints a
+          JSON object for each row, and asks nothing: with --yes it recovers. Without --json, the first 1,000 rows of
+          each kind are listed.
 rehearse  restores a backup beside the running system and audits it, and compares it with what the providers list.
           Nothing is written but the folder of the restored server, which is removed afterwards. Prints how long each
           step took.
@@ -93,8 +93,8 @@ const COMMANDS = {
   compare: compareOldPrimary,
   'new-installation': newInstallation,
 }
-/** A sealed database may be a copy that becomes an installation of its own. */
-const WRITE_SEALED = ['seal', 'switched', 'new-installation']
+/** `status` writes nothing. A sealed database may be a copy that becomes an installation of its own. */
+const WRITE_SEALED = ['status', 'seal', 'switched', 'new-installation']
 const BY = commandActor('npm run recover', null)
 
 export async function recoverCommand(args: string[], env: NodeJS.ProcessEnv): Promise<number | void> {

@@ -1,7 +1,8 @@
 // A place outside of the database that remembers one text: a file on another volume, or an https address.
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
-import { open, rename, rm } from 'node:fs/promises'
+import { access, open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { throttle } from './seldom.ts'
 import type { Log } from './log.ts'
@@ -73,8 +74,10 @@ function fileAt(path: string): Place {
         const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_BYTES), 0, MAX_BYTES, 0)
         return buffer.toString('utf8', 0, bytesRead)
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ''
-        throw error
+        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+        // Without the folder, nothing can be written either.
+        await access(dirname(path))
+        return ''
       }
     },
     // A reader never sees a half-written file. Processes of other users may read it: it holds no secret.

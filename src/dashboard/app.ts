@@ -87,10 +87,12 @@ export async function buildDashboard(api: ApiContext, services: DashboardService
   app.addHook('onRoute', (added) => {
     if (![added.method].flat().some((method) => isMutating({ method }))) return
     const { handler, url } = added
-    const { whileCurrent, unlessMoved } = api.database
-    const admitted = UNCHECKED_PATHS.some((path) => url.startsWith(path)) ? unlessMoved : whileCurrent
+    const is_served_unchecked = UNCHECKED_PATHS.some((path) => url.startsWith(path))
     added.handler = async function (request, reply) {
-      return await admitted(async () => await handler.call(this, request, reply))
+      const handle = async () => await handler.call(this, request, reply)
+      return await (is_served_unchecked
+        ? api.database.unlessMoved(handle)
+        : api.database.whileCurrent(handle))
     }
   })
   app.addHook(

@@ -27,6 +27,8 @@ const IDLE_SWEEP_INTERVAL_MS = 500
  */
 const BUSY_SWEEP_INTERVAL_MS = 5
 const MIN_FREE_SHARE = 0.25
+/** A scan is slow while many jobs wait since a switch. At most this share of the time is spent in scans. */
+const MAX_SCAN_SHARE = 0.2
 /**
  * How long scans leave leases that have just lapsed alone after the database failed: first, the workers that have the
  * answers settle them. That takes them the driver's longest backoff, a second, and the longest delay between two tries.
@@ -62,6 +64,7 @@ export function startSweep(
   let busy = false
   let swept_at = 0
   let failed_at = -Infinity
+  let scan_ms = 0
 
   // Whether the next scan may begin after the longer idle interval. Set when a scan begins, because a scan before the
   // longer interval must already claim the jobs whose wake-ups would count as lost before the next scan.
@@ -87,7 +90,8 @@ export function startSweep(
       if (isDatabaseFailure(error)) failed_at = performance.now()
       throw error
     })
-    if (performance.now() - began_at > SLOW_STATEMENT_MS) {
+    scan_ms = performance.now() - began_at
+    if (scan_ms > SLOW_STATEMENT_MS) {
       failed_at = performance.now()
       // The next scan leaves lapsed leases alone, so its jobs are claimed however slow it is.
       if (!leaves_lapsed) return
@@ -109,7 +113,10 @@ export function startSweep(
   }
 
   const interval_ms = () =>
-    busy ? BUSY_SWEEP_INTERVAL_MS : idle ? IDLE_SWEEP_INTERVAL_MS : SWEEP_INTERVAL_MS
+    Math.max(
+      busy ? BUSY_SWEEP_INTERVAL_MS : idle ? IDLE_SWEEP_INTERVAL_MS : SWEEP_INTERVAL_MS,
+      context.database.isHeld() ? (scan_ms * (1 - MAX_SCAN_SHARE)) / MAX_SCAN_SHARE : 0,
+    )
   const loop = repeat(context.log, 'direct claims', interval_ms, scan)
   // The jobs that follow the first job after idle time are found without a delay.
   performer.onFirstJob(() => {

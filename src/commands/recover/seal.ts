@@ -57,12 +57,16 @@ function waitOf(text: string | undefined): number {
   return wait_s
 }
 
-/** Waits until nothing can write any more. Returns what still may after the time. */
+/** Waits until nothing can write any more. Returns what still may after the time. Errors: the seal was ended. */
 async function waitForWrites(sql: Sql, wait_s: number, progress: (line: string) => void): Promise<string[]> {
   const began_at = performance.now()
   let progress_at = began_at + PROGRESS_INTERVAL_MS
   for (;;) {
     const waited_ms = performance.now() - began_at
+    if (!(await isSealed(sql)))
+      throw new ConfigError(
+        'The seal was ended meanwhile, by seal --undo or by a switch of the database. Do not move the database. See: npm run recover',
+      )
     // A process that is seen no more since the seal may hang and continue: it is waited for.
     const writers = await findWriters(sql, LOST_AFTER_S + waited_ms / 1000)
     if (writers.length === 0 || waited_ms >= wait_s * 1000) return writers

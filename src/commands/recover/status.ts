@@ -5,6 +5,7 @@ import { quantity } from '#core/describe.ts'
 import { findLostRequests } from '#domain/lost-requests/report.ts'
 import { findAuditHead } from '#domain/people/audit-log.ts'
 import {
+  countUnknownJobs,
   findHeldJobs,
   findNewestChange,
   findSwitches,
@@ -29,6 +30,7 @@ const LOST_REQUESTS_SHOWN = 20
 export async function status({ sql, config, values }: Recover): Promise<void> {
   const state = await findSwitchState(sql)
   const held = await findHeldJobs(sql)
+  const in_doubt = await countUnknownJobs(sql)
   const newest_at = await findNewestChange(sql)
   const switches = await findSwitches(sql, { limit: SWITCHES_SHOWN })
   const audit = await findAuditHead(sql)
@@ -41,14 +43,27 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   if (values.json)
     return print(
       JSON.stringify(
-        { ...state, held, newest_at, witness, switches, audit, lost_requests, recorded, protections_off },
+        {
+          ...state,
+          held,
+          in_doubt,
+          newest_at,
+          witness,
+          switches,
+          audit,
+          lost_requests,
+          recorded,
+          protections_off,
+        },
         null,
         2,
       ),
     )
   const { server, is_on_lineage, is_sealed, recording, failing_lists, unanswered_lookups } = state
   print(`server      system ${server.system_identifier}, timeline ${server.timeline}`)
-  if (!is_on_lineage) {
+  if (!is_on_lineage && is_sealed)
+    print('            If the database has moved here, start a process: it ends the seal.')
+  else if (!is_on_lineage) {
     print('            The server that runs now is another one, or no process has checked it yet.')
     print(
       witness.seen_at === null
@@ -65,6 +80,7 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   for (const [nth, text] of waitingTexts(state).entries())
     print(`${(nth === 0 ? 'waiting' : '').padEnd(12)}${text}`)
   for (const { queue, jobs } of held) print(`            ${quantity(jobs, 'job')} in ${queue}`)
+  if (in_doubt > 0) print(`in doubt    ${quantity(in_doubt, 'job')}: npm run jobs -- list --state unknown`)
   for (const { provider, list, failing_since, error } of failing_lists)
     print(
       `failing     the list ${terminalText(list)} of ${terminalText(provider)} cannot be read since ${failing_since}: ${terminalText(error)}`,
@@ -141,7 +157,8 @@ async function describeRecorded(sql: Sql, config: Config): Promise<string> {
 }
 
 /** What waits since a switch, one text for each reason. */
-function waitingTexts({ hold, holds_messages, holds_sms, recording }: SwitchState): string[] {
+function waitingTexts({ hold, holds_messages, holds_sms, recording, is_sealed }: SwitchState): string[] {
+  if (is_sealed) return ['all jobs, because the database is sealed']
   if (recording !== null) return ['all jobs, until the switch is recorded completely']
   const texts = hold === null ? [] : [HOLDS[hold]]
   if (holds_messages && hold !== 'all') texts.push('messages that were accepted before the switch')

@@ -41,7 +41,7 @@ export const DATABASE_VARIABLES = {
   ],
   WITNESS_URL: [
     z
-      .url({ protocol: /^(file|https)$/ })
+      .url({ protocol: /^(file|https)$/, error: 'must be a file: or https: URL' })
       .optional()
       .register(SECRETS, { is_reread: false }),
     'file:///mnt/other-volume/sluice-witness',

@@ -5,6 +5,7 @@ import { LOWEST_ID } from '#core/ids.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { enqueuing } from '#jobs/job.ts'
 import { LEASE_MS, type ClaimedJob, type TenantShare } from '../jobs/claim.ts'
+import { waitEndedAt } from '../switches/holds.ts'
 import { dropUnwanted, isUnwanted } from './drop.ts'
 import {
   backlogsOf,
@@ -127,7 +128,7 @@ async function claimFrom(tx: Tx, backlogs: DueBacklog[], options: ClaimOptions):
     select l.tenant_id, l.endpoint_id, l.free, coalesce(n.due, 0)::integer as due, t.nth, j.id, j.queue, j.name,
       j.payload, j.request_id, j.trace_context, t.is_first_attempt, j.attempt, j.started_at, j.max_attempts,
       j.failures, 0 as database_failures, j.lease_token,
-      extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
+      extract(epoch from now() - greatest(j.run_at, ${waitEndedAt(tx)}))::float8 * 1000 as waited_ms,
       extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms,
       null::jsonb as call, null::jsonb as send_history
     from backlog l

@@ -1,7 +1,7 @@
 // Leases: claims jobs and renews their leases.
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { mayHaveLost } from '../switches/losses.ts'
-import { isHeldBy, serverInUse } from '../switches/holds.ts'
+import { isHeldBy, serverInUse, waitEndedAt } from '../switches/holds.ts'
 import { isKeyTooOld, KEY_CONFLICT, type ProviderCall, type SendHistory } from './calls.ts'
 
 /** The duration of a lease that is not renewed, by the database's clock. */
@@ -131,7 +131,7 @@ function claimedColumns(sql: Sql): Fragment {
     id, tenant_id, queue, name, payload, request_id, attempt, started_at, max_attempts, failures, lease_token,
     coalesce((last_error #>> '{context,database_failures}')::integer, 0) as database_failures,
     trace_context, attempt = 1 as is_first_attempt,
-    extract(epoch from now() - run_at)::float8 * 1000 as waited_ms,
+    extract(epoch from now() - greatest(run_at, ${waitEndedAt(sql)}))::float8 * 1000 as waited_ms,
     extract(epoch from now() - created_at)::float8 * 1000 as age_ms,
     extract(epoch from now() - unknown_since)::float8 * 1000 as unknown_ms,
     case when operation is not null then jsonb_build_object(

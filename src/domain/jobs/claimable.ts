@@ -2,7 +2,7 @@
 // whose calls may start.
 import type { Fragment, Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
-import { claimableSince, isHeld, isHeldOrSealed, waitEndedAt } from '../switches/holds.ts'
+import { claimableSince, isHeld, isHeldOrSealed, isQueueHeld, waitEndedAt } from '../switches/holds.ts'
 import type { TenantShare } from './claim.ts'
 
 /** The maximum number of tenants with open jobs in one scan, with due jobs or not. */
@@ -32,7 +32,8 @@ export type DueJobs = {
  *
  * Round robin: the next job of every tenant precedes the second job of any. A scan steps from tenant to tenant
  * in the index of open jobs, from `after` until it has found `room` tenants with due jobs. Its cost depends on
- * the jobs that it returns, not on the number of waiting tenants and jobs. Tenants that it did not reach come
+ * the jobs that it returns, not on the number of waiting tenants and jobs, except those that a switch of the database
+ * holds while other jobs of their queue may be claimed. Tenants that it did not reach come
  * first in the next scan.
  */
 export async function findDue(
@@ -54,6 +55,7 @@ export async function findDue(
         false as due
       from jsonb_to_recordset(${sql.json(scans)}) as w(queue text, room integer, after uuid, share jsonb)
       where w.room > 0 and not exists (select from pauses p where p.queue = w.queue and p.tenant_id is null)
+        and not ${isQueueHeld(sql, sql`w.queue`)}
       union all
       select v.queue, v.room, v.share, next.tenant_id, v.visited + 1, v.served + next.due::integer, next.due
       from visit v
@@ -103,7 +105,8 @@ export async function findOldestDue(
       sql,
       queues,
       sql`
-      where not exists (select from pauses p where p.queue = q.queue and p.tenant_id is null)`,
+      where not exists (select from pauses p where p.queue = q.queue and p.tenant_id is null)
+        and not ${isQueueHeld(sql, sql`q.queue`)}`,
     )}
     select v.queue, greatest(extract(epoch from now() - min(oldest.since)), 0)::float8 as age_s
     from visit v

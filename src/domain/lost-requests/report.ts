@@ -5,7 +5,7 @@ import { isPlaceholder } from '../recovered/parties.ts'
 import { RESOURCE_NAMES, resourceOf, type ResourceName } from '../resources.ts'
 import { canReportLosses, mayHaveLost } from '../switches/losses.ts'
 import { verificationSubjectType } from '../verifications/verification.ts'
-import { CLOCK_TOLERANCE, hasVisibleEffect, showsEffect } from './visible-effects.ts'
+import { hasVisibleEffect, showsEffect } from './visible-effects.ts'
 import type { LostRequest } from './resource.ts'
 
 const PARTIES: readonly ResourceName[] = verificationSubjectType.options
@@ -16,6 +16,8 @@ export const LOST_REQUESTS = 'lost requests'
 /** A switch after which the accepted requests are not compared with the database yet. */
 export type UncomparedSwitch = { number: number; from_ms: number; until_ms: number }
 
+/** The clocks of Redis, of the processes and of the database may differ by this much. */
+const CLOCK_TOLERANCE = '1 minute'
 /** A row that is younger than its record by more than this repeats a request that the switch has lost. */
 const MIN_REPETITION_DELAY = '1 second'
 
@@ -72,6 +74,7 @@ export async function reportLostRequests(
     where a.is_created and m.tenant_id = a.tenant_id and m.id = a.resource_id and m.channel = 'email'
       and m.created_at > greatest(s.newest_at, a.accepted_at + ${MIN_REPETITION_DELAY}::interval))`
   const own_entry = entryOf(tx`${switch_number}::bigint`)
+  const switched_at = tx`(select s.switched_at from database_switches s where s.number = ${switch_number})`
   // Nothing shows whether an action without a key and without a visible effect was done again.
   const comparable = requests.filter(
     ({ key, is_created, route }) => key !== null || is_created || hasVisibleEffect(route),
@@ -90,7 +93,7 @@ export async function reportLostRequests(
           or exists (select from jobs j where j.tenant_id = a.tenant_id and j.id = a.job_id offset 0)
           or exists (select from job_history j where j.tenant_id = a.tenant_id and j.id = a.job_id offset 0)
           or (a.is_created and (${has_row}))
-          or ${showsEffect(tx)}))
+          or ${showsEffect(tx, switched_at)}))
         and not exists (
           select from database_switches s join lost_requests l
             on l.tenant_id = a.tenant_id and l.entry = ${entryOf(tx`s.number`)}

@@ -1,22 +1,20 @@
 // The actions whose effect the row of their resource shows: it tells whether the database has lost one of them.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
-/** The clocks of Redis, of the processes and of the database may differ by this much. */
-export const CLOCK_TOLERANCE = '1 minute'
-
-type Effect = { table: string; isPresent: (sql: Sql | Tx) => Fragment }
+type Effect = { table: string; isPresent: (sql: Sql | Tx, switched_at: Fragment) => Fragment }
 
 const payoutEffect: Effect = {
   table: 'payouts',
   // A cancellation and a manual failure join each other.
-  isPresent: (sql) => sql`
+  isPresent: (sql, switched_at) => sql`
     (r.status in ('canceled', 'failed')
-      or (r.open and greatest(r.cancel_requested_at, r.fail_requested_at) > a.accepted_at))`,
+      or (r.open and greatest(r.cancel_requested_at, r.fail_requested_at) > ${switched_at}))`,
 }
 
 /**
- * By route: the table of the resource, and the condition under which its row `r` shows the effect of the request `a`,
- * or a repetition of `a` is in progress. A change that an earlier request began may still fail, so it does not count.
+ * By route: the table of the resource, and the condition under which its row `r` shows the effect of the action, or a
+ * repetition since the switch is in progress. A change that began before the switch may still fail, so it does not
+ * count.
  */
 const VISIBLE_EFFECTS: Readonly<Record<string, Effect>> = {
   'POST /v1/payments/:id/capture': {
@@ -25,16 +23,15 @@ const VISIBLE_EFFECTS: Readonly<Record<string, Effect>> = {
   },
   'POST /v1/payments/:id/cancel': {
     table: 'payments',
-    isPresent: (sql) => sql`
-      (r.status = 'canceled' or (r.open and r.cancel_requested_at > a.accepted_at))`,
+    isPresent: (sql, switched_at) => sql`
+      (r.status = 'canceled' or (r.open and r.cancel_requested_at > ${switched_at}))`,
   },
   'POST /v1/payouts/:id/cancel': payoutEffect,
   'POST /v1/payouts/:id/fail': payoutEffect,
   'POST /v1/compliance/kyc/:id/decide': {
     table: 'verifications',
-    // A later decision may be another one.
-    isPresent: (sql) => sql`
-      (r.decided_by = 'manual' and r.decided_at < a.accepted_at + ${CLOCK_TOLERANCE}::interval)`,
+    // A decision after the switch may be another one.
+    isPresent: (sql, switched_at) => sql`(r.decided_by = 'manual' and r.decided_at < ${switched_at})`,
   },
   'POST /v1/messages/:id/cancel': { table: 'messages', isPresent: (sql) => sql`r.status = 'canceled'` },
   'POST /v1/ai/tasks/:id/cancel': { table: 'ai_tasks', isPresent: (sql) => sql`r.status = 'canceled'` },
@@ -47,14 +44,14 @@ export function hasVisibleEffect(route: string): boolean {
   return ROUTES_WITH_VISIBLE_EFFECT.some((name) => route.startsWith(`${name} `))
 }
 
-/** Whether the request `a` is such an action, and the row shows its effect. */
-export function showsEffect(sql: Sql | Tx): Fragment {
+/** Whether the request `a` is such an action, and the row shows its effect, since the switch that may have lost it. */
+export function showsEffect(sql: Sql | Tx, switched_at: Fragment): Fragment {
   const shown = Object.entries(VISIBLE_EFFECTS)
     .map(
       ([route, { table, isPresent }]) => sql`
         (starts_with(a.route, ${`${route} `}) and exists (
           select from ${sql(table)} r
-          where r.tenant_id = a.tenant_id and r.id = a.resource_id and ${isPresent(sql)} offset 0))`,
+          where r.tenant_id = a.tenant_id and r.id = a.resource_id and ${isPresent(sql, switched_at)} offset 0))`,
     )
     .reduce((some, each) => sql`${some} or ${each}`)
   return sql`(not a.is_created and (${shown}))`

@@ -1,5 +1,5 @@
 // Recovers what the old primary has and the database in use lacks. Nothing is copied: objects at a provider are looked
-// up there, and what no provider has seen is reported to its tenant as lost.
+// up there, and what no provider lists is reported to its tenant as lost.
 import type { Sql } from '#core/db.ts'
 import { pathOfRoute, reportLostRequests } from '../lost-requests/report.ts'
 import { storeNotifications } from '../notifications/store.ts'

@@ -3,7 +3,7 @@
 import type { Sql } from '#core/db.ts'
 import { visitTenants } from '../jobs/claimable.ts'
 import { stageOfOpenJob } from '../jobs/states.ts'
-import { claimableSince, isHeldOrSealed } from '../switches/holds.ts'
+import { claimableSince, isHeldOrSealed, isQueueHeld } from '../switches/holds.ts'
 
 /**
  * The time in seconds for which the oldest due job of each queue has been claimable. Queues without such a job are
@@ -11,7 +11,7 @@ import { claimableSince, isHeldOrSealed } from '../switches/holds.ts'
  */
 export async function findOldestDueAges(sql: Sql, queues: readonly string[]): Promise<Map<string, number>> {
   const rows = await sql<{ queue: string; age_s: number }[]>`
-    with recursive ${visitTenants(sql, queues)}
+    with recursive ${visitTenants(sql, queues, sql`where not ${isQueueHeld(sql, sql`q.queue`)}`)}
     select v.queue, greatest(floor(extract(epoch from now() - min(oldest.since))), 0)::integer as age_s
     from visit v
     cross join lateral (

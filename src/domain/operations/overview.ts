@@ -7,7 +7,7 @@ import { timestamp } from '#core/time.ts'
 import { listWalletBalances, walletBalanceSchema } from '../wallet/balances.ts'
 import { listBalanceDays } from '../wallet/week.ts'
 import { findRetryingOfTenant } from '../jobs/retrying.ts'
-import { claimableSince, isHeldOrSealed } from '../switches/holds.ts'
+import { claimableSince, isHeldOrSealed, isQueueHeld } from '../switches/holds.ts'
 import { attentionSchema, findAttention, MAX_COUNTED } from './attention.ts'
 import type { PAYMENT_KINDS } from '../rollups/count-payments.ts'
 
@@ -113,7 +113,7 @@ export async function findOverview(
         cross join lateral (
           select ${claimableSince(sql)} as since from jobs j
           where j.queue = requested.queue and j.tenant_id = ${tenant_id} and j.finished_at is null and j.run_at <= now()
-            and j.state = 'ready' and not ${isHeldOrSealed(sql)}
+            and not ${isQueueHeld(sql, sql`requested.queue`)} and j.state = 'ready' and not ${isHeldOrSealed(sql)}
           order by j.priority, j.run_at limit 1
         ) first
       ) oldest`,

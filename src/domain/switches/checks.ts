@@ -23,6 +23,8 @@ export type ServerChecks = {
 
 /** How long a process waits for silent witnesses after a start of the server. */
 const WITNESS_TIMEOUT_MS = 30_000
+/** Usually, the witnesses answer the second check after a start of the server. */
+const WARN_OF_WAIT_AFTER_MS = 3_000
 /** After this time, a check is repeated that found the server behind a witness although it had not started. */
 const CONFIRM_AFTER_MS = 1_000
 /** A process that does not write to the place reads it after this time, to know whether it can be used. */
@@ -66,7 +68,7 @@ export function createServerChecks(
     10_000,
   )
   /** The start of the server for which silent witnesses are waited for. */
-  let waiting: { started_at: string; until: number } | undefined
+  let waiting: { started_at: string; since: number } | undefined
   let unconfirmed_since: number | undefined
   let place_asked_at = -Infinity
   /** The seals that the place, and any witness, have answered with. */
@@ -98,7 +100,10 @@ export function createServerChecks(
     const is_repeated = unconfirmed_since !== undefined
     if (is_repeated) await memory.askAgain()
     else if (!memory.isRecent()) await exchange()
-    const waited_for = waiting !== undefined && performance.now() > waiting.until ? waiting.started_at : null
+    const waited_for =
+      waiting !== undefined && performance.now() > waiting.since + WITNESS_TIMEOUT_MS
+        ? waiting.started_at
+        : null
     let checked: CheckedServer
     do {
       const all_answered = queue === null ? null : memory.haveAnswered()
@@ -122,10 +127,9 @@ export function createServerChecks(
       const { state, started_at } = checked
       unconfirmed_since = state === 'unconfirmed' ? performance.now() : undefined
       if (state !== 'unchecked') waiting = undefined
-      else if (waiting?.started_at !== started_at)
-        waiting = { started_at, until: performance.now() + WITNESS_TIMEOUT_MS }
+      else if (waiting?.started_at !== started_at) waiting = { started_at, since: performance.now() }
+      else if (performance.now() > waiting.since + WARN_OF_WAIT_AFTER_MS) warnOfWait()
       if (state === 'unconfirmed') warnOfDoubt()
-      if (state === 'unchecked') warnOfWait()
       return checked
     },
   }

@@ -183,11 +183,18 @@ async function findRecording(sql: Sql): Promise<SwitchState['recording']> {
 export const heldJobsSchema = z.object({ queue: z.string(), jobs: z.int() })
 type HeldJobs = z.output<typeof heldJobsSchema>
 
-/** The number of open jobs that wait since a switch, by queue. */
+/** The number of jobs whose calls are in doubt. An operator decides some of them: see the guide. */
+export async function countUnknownJobs(sql: Sql): Promise<number> {
+  const [row] = await sql<{ jobs: number }[]>`
+    select count(*)::integer as jobs from jobs j where j.finished_at is null and j.state = 'unknown'`
+  return row!.jobs
+}
+
+/** The number of open jobs that wait since a switch, by queue, except those that are in doubt. */
 export async function findHeldJobs(sql: Sql): Promise<HeldJobs[]> {
   return await sql<HeldJobs[]>`
     select j.queue, count(*)::integer as jobs from jobs j
-    where j.finished_at is null and (${isHeld(sql)} or ${jobAwaitsOptOuts(sql)})
+    where j.finished_at is null and j.state <> 'unknown' and (${isHeld(sql)} or ${jobAwaitsOptOuts(sql)})
     group by j.queue order by j.queue`
 }
 
@@ -215,7 +222,8 @@ export async function findOpenWriters(sql: Sql): Promise<string[]> {
     from pg_locks l join pg_class c on c.oid = l.relation left join pg_stat_activity a on a.pid = l.pid
     where l.locktype = 'relation' and l.mode = 'RowExclusiveLock' and l.pid is distinct from pg_backend_pid()
       and l.database = (select oid from pg_database where datname = current_database())
-      and c.relnamespace = current_schema()::regnamespace
+      -- A vacuum has such a lock on indexes.
+      and c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p')
     union
     select format('the command %s (pid %s)', a.application_name, a.pid)
     from pg_stat_activity a join lineage l on a.backend_start < l.sealed_at

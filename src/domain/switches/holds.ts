@@ -54,6 +54,15 @@ function waits(
       or (j.queue = 'messages' and j.created_at < ${messages_before})) is true)`
 }
 
+/**
+ * Whether all jobs of a queue wait. Scans leave such a queue out, because requests are accepted meanwhile: looking for
+ * one job that does not wait would read all of them.
+ */
+export function isQueueHeld(sql: Sql | Tx, queue: Fragment): Fragment {
+  return sql`(
+    select l.seal is not null or (l.hold = 'all' and ${queue} <> 'notifications') is true from lineage l)`
+}
+
 /** Whether the job `j` waits, or all jobs do because the database is sealed. */
 export function isHeldOrSealed(sql: Sql | Tx): Fragment {
   return sql`((select l.seal is not null from lineage l) or ${isHeld(sql)})`

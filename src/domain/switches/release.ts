@@ -112,17 +112,22 @@ export async function declareBatch(
 /** Seals the database or, with false, ends the seal. Returns false if that changes nothing. */
 export async function sealDatabase(sql: Sql, sealed: boolean, by: Actor): Promise<boolean> {
   const action = sealed ? 'switches.seal' : 'switches.unseal'
-  const changed = await sql`
-    with changed as (
-      update lineage set seal = ${sealed ? sql`gen_random_uuid()` : null}, sealed_at = ${sealed ? sql`now()` : null},
-        unsealed_at = ${sealed ? sql`unsealed_at` : sql`now()`}
-      where (seal is null) = ${sealed}
-        -- The end of the recording ends a seal.
-        and not (${sealed} and exists (select from database_switches where recorded_at is null))
-      returning seal
-    )
-    select ${appending(sql, by, { action })} from changed`
-  return changed.length > 0
+  return await sql.begin(async (tx) => {
+    // The next statement sees a recording that began while this one waited for its lock.
+    await tx`select from lineage for update`
+    const changed = await tx`
+      with changed as (
+        update lineage set seal = ${sealed ? tx`gen_random_uuid()` : null},
+          sealed_at = ${sealed ? tx`clock_timestamp()` : null},
+          unsealed_at = ${sealed ? tx`unsealed_at` : tx`clock_timestamp()`}
+        where (seal is null) = ${sealed}
+          -- The end of the recording ends a seal.
+          and not (${sealed} and exists (select from database_switches where recorded_at is null))
+        returning seal
+      )
+      select ${appending(tx, by, { action })} from changed`
+    return changed.length > 0
+  })
 }
 
 /**

@@ -10,7 +10,7 @@ import { renewConnections } from '#core/pool.ts'
 import { throttle } from '#core/seldom.ts'
 import type { Witness } from '#core/witness.ts'
 import { createServerChecks } from './checks.ts'
-import { findSwitch } from './find.ts'
+import { findSwitch, type DatabaseSwitch } from './find.ts'
 import { HOLDS, type CheckedServer } from './server.ts'
 
 export type DatabaseWatch = {
@@ -73,6 +73,8 @@ export async function watchDatabase(
   const checks = createServerChecks(config, { sql, log, queue })
   const { warn, warnOfAge } = createWarnings(log)
   let server: CheckedServer | undefined
+  /** The last state that was found out; a check that fails does not change it. */
+  let last_state: CheckedServer['state'] | undefined
   let checked_at = -Infinity
   /** When the database was sealed, by the last check, if a witness remembers it. */
   let sealed_at: string | null = null
@@ -92,6 +94,7 @@ export async function watchDatabase(
     server = checked
     checked_at = began_at
     const { state } = checked
+    last_state = state
     if (state === 'unchecked' || state === 'unconfirmed') return false
     // Connections that were opened before may lead to the server that was in use before.
     if (state === 'superseded' || checked.switch > (before ?? checked.switch)) renewConnections()
@@ -148,7 +151,7 @@ export async function watchDatabase(
     assertCurrent,
     track: work.track,
     whileCurrent: work.trackAfter(assertCurrent),
-    unlessMoved: work.trackAfter(() => assertNotMoved(server?.state)),
+    unlessMoved: work.trackAfter(() => assertNotMoved(last_state)),
     reportProcess(facts) {
       heartbeat ??= startHeartbeat({ sql, drainedSeal }, facts)
     },
@@ -230,10 +233,19 @@ function measureHold({ hold, recording_since }: CheckedServer): void {
     metrics.jobsHeld.set({ hold: each }, present === each ? 1 : 0)
 }
 
+function switchText({ kind, sign }: DatabaseSwitch): string {
+  if (kind === 'restore')
+    return 'the database has gone back in time: jobs wait until an operator releases them'
+  return sign === 'witness'
+    ? 'the database has gone back by less than a minute, and may lack what was committed last'
+    : 'the database has moved to another server, and may lack what was committed last'
+}
+
 /** Reports each switch once for each process, and once that another server is in use. */
 function createReport(sql: Sql, log: Log): (server: CheckedServer) => Promise<void> {
   let reported: number | undefined
   let superseded = false
+  let sealed = false
   const warnOfRecording = throttle(
     (suppressed, recording_since: string) =>
       log.error(
@@ -245,6 +257,11 @@ function createReport(sql: Sql, log: Log): (server: CheckedServer) => Promise<vo
   return async (server) => {
     const { state, recorded, recording_since, switch: number } = server
     if (recording_since !== null) warnOfRecording(recording_since)
+    if (state === 'sealed' && !sealed)
+      log.warn(
+        'the database is sealed, because it is being moved: this process accepts and does nothing. If it is not moved: npm run recover -- seal --undo',
+      )
+    sealed = state === 'sealed'
     if (state === 'superseded' && !superseded)
       log.error(
         { server },
@@ -259,11 +276,7 @@ function createReport(sql: Sql, log: Log): (server: CheckedServer) => Promise<vo
     }
     const found = await findSwitch(sql, number)
     if (found === undefined) return
-    log.error(
-      found,
-      found.kind === 'restore'
-        ? 'the database has gone back in time: jobs wait until an operator releases them. See: npm run recover -- status'
-        : 'the database has moved to another server, and may lack what was committed last. See: npm run recover -- status',
-    )
+    if (found.kind === 'planned') log.warn(found, 'the database has moved to another server, as planned')
+    else log.error(found, `${switchText(found)}. See: npm run recover -- status`)
   }
 }

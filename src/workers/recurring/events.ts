@@ -90,7 +90,7 @@ async function readEvents(
       throw new RunError(reason)
     }
     const { events, newest_s, last } = page.value
-    await storeEvents(context, events)
+    await storeEvents(context, events, unread !== undefined)
     // The next range begins at the newest event that was read, by the processor's clock.
     const newest = range?.newest_s ?? newest_s ?? from_s
     position =
@@ -109,8 +109,15 @@ async function readEvents(
   return has_more
 }
 
-/** Stores events like notifications. An event that also arrives as a notification is stored once. */
-async function storeEvents({ sql, log, processor }: WorkerContext, events: ProviderEvent[]): Promise<void> {
+/**
+ * Stores events like notifications. An event that also arrives as a notification is stored once. `since_switch`: a
+ * switch of the database may have lost their notifications.
+ */
+async function storeEvents(
+  { sql, log, processor }: WorkerContext,
+  events: ProviderEvent[],
+  since_switch: boolean,
+): Promise<void> {
   const notifications = events.map((event) => ({
     ...notificationOf(processor.name, event),
     will_wake: false,
@@ -119,6 +126,13 @@ async function storeEvents({ sql, log, processor }: WorkerContext, events: Provi
   if (notifications.length === 0) return
   const stored = await storeNotifications(sql, notifications)
   if (stored.length === 0) return
+  if (since_switch) {
+    log.warn(
+      { events: stored.length },
+      'notifications that the switch of the database has lost, or that have not arrived yet, were read from the processor',
+    )
+    return
+  }
   metrics.eventsRecovered.inc({ provider: processor.name }, stored.length)
   log.warn(
     { events: stored.length },

@@ -28,7 +28,14 @@ const HOLDS: Record<NonNullable<RecoveryAnswer['hold']>, string> = {
 }
 
 /** What waits since a switch, in a sentence or two. */
-export function waitingText({ hold, holds_messages, holds_sms, recording }: RecoveryAnswer): string {
+export function waitingText({
+  hold,
+  holds_messages,
+  holds_sms,
+  recording,
+  is_sealed,
+}: RecoveryAnswer): string {
+  if (is_sealed) return 'All jobs wait, because the database is sealed.'
   if (recording !== null) return 'All jobs wait until the switch is recorded completely.'
   const texts = [
     ...(hold === null ? [] : [HOLDS[hold]]),
