@@ -52,7 +52,7 @@ const RETRY_INTERVAL_MS = 100
 const CLOSE_TIMEOUT_MS = 500
 /** The maximum time that a starting process waits for the first check. */
 const START_TIMEOUT_MS = 5_000
-/** After this many failed checks in sequence, the server counts as unchecked. */
+/** After this many failed checks in sequence, the last check counts no more. */
 const MAX_FAILURES = 3
 /**
  * How long a check counts, from its start: a process that was stopped, or whose checks hang, does not know that another
@@ -73,8 +73,6 @@ export async function watchDatabase(
   const checks = createServerChecks(config, { sql, log, queue })
   const { warn, warnOfAge } = createWarnings(log)
   let server: CheckedServer | undefined
-  /** The last state that was found out; a check that fails does not change it. */
-  let last_state: CheckedServer['state'] | undefined
   let checked_at = -Infinity
   /** When the database was sealed, by the last check, if a witness remembers it. */
   let sealed_at: string | null = null
@@ -94,7 +92,6 @@ export async function watchDatabase(
     server = checked
     checked_at = began_at
     const { state } = checked
-    last_state = state
     if (state === 'unchecked' || state === 'unconfirmed') return false
     // Connections that were opened before may lead to the server that was in use before.
     if (state === 'superseded' || checked.switch > (before ?? checked.switch)) renewConnections()
@@ -113,7 +110,7 @@ export async function watchDatabase(
         if (isUnavailable(error)) return false
         warn(error)
         failures += 1
-        if (failures === MAX_FAILURES) server = undefined
+        if (failures === MAX_FAILURES) checked_at = -Infinity
         return false
       })
       if (succeeded) {
@@ -128,7 +125,7 @@ export async function watchDatabase(
   function currentState(): CheckedServer['state'] | undefined {
     const age_ms = performance.now() - checked_at
     if (server === undefined || age_ms < MAX_AGE_MS) return server?.state
-    warnOfAge(age_ms)
+    if (age_ms < Infinity) warnOfAge(age_ms)
     return undefined
   }
 
@@ -151,7 +148,7 @@ export async function watchDatabase(
     assertCurrent,
     track: work.track,
     whileCurrent: work.trackAfter(assertCurrent),
-    unlessMoved: work.trackAfter(() => assertNotMoved(last_state)),
+    unlessMoved: work.trackAfter(() => assertNotMoved(server?.state)),
     reportProcess(facts) {
       heartbeat ??= startHeartbeat({ sql, drainedSeal }, facts)
     },
