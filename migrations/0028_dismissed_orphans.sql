@@ -4,4 +4,3 @@
 -- because its row exists or can be made, is opened again if that turns out to be wrong.
 alter table drifts add column dismissed_at timestamptz;
 alter table drifts alter column dismissed_at set statistics 10;
-update drifts set dismissed_at = resolved_at where state = 'orphan' and resolved_at is not null;

@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished } from 'vitest'
 import { recoverCommand } from '#commands/recover.ts'
 import { queueConfig } from '#core/config.ts'
 import { metrics } from '#core/metrics.ts'
-import { newId } from '#core/ids.ts'
+import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { signWitness } from '#core/witness-signature.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { findEmailLoss } from '#domain/lost-requests/email-losses.ts'
@@ -98,6 +98,8 @@ async function untilCompared({ sql }: World, number: number): Promise<void> {
 
 async function lose({ sql }: World, { tenant_id }: Shop, resource_id: string): Promise<void> {
   await sql.begin(async (tx) => {
+    // No event moves into the feed meanwhile.
+    await tx`select from event_sequences where tenant_id = ${SYSTEM_TENANT_ID} for update`
     await tx`alter table messages disable trigger all`
     await tx`delete from idempotency_keys where tenant_id = ${tenant_id} and resource_id = ${resource_id}`
     await tx`delete from events where tenant_id = ${tenant_id} and data ->> 'id' = ${resource_id}`

@@ -13,8 +13,7 @@ function orphanId({ provider, reference }: ProviderObject): string {
 }
 
 /**
- * Opens the drift of an orphan, or updates it. Drifts of orphans that ended before 0028_dismissed_orphans.sql count as
- * dismissed. `tenant_id`: null if the tenant is not known; the drift then belongs to
+ * Opens the drift of an orphan, or updates it. `tenant_id`: null if the tenant is not known; the drift then belongs to
  * the system. Returns false, with nothing written, if an operator has dismissed the orphan.
  */
 export async function openOrphan(
