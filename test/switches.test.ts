@@ -365,15 +365,29 @@ test('payouts that are not covered any more after others were recovered fail, th
   })
 })
 
-/** Expects that scans do not read the jobs that wait for an operator: any number of requests is accepted meanwhile. */
-async function expectHeldUnread({ sql, tenant_id }: World): Promise<void> {
-  const held = await sql.reserve()
+/** Runs `check` in a transaction that is rolled back, with so many jobs that are due since an hour. */
+async function withDueJobs(
+  { sql, tenant_id }: World,
+  jobs: number,
+  check: (session: Sql) => Promise<void>,
+): Promise<void> {
+  const session = await sql.reserve()
   try {
-    await held`begin`
-    await held`
+    await session`begin`
+    await session`
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
       select gen_random_uuid(), ${tenant_id}, 'compliance', 'kyc.create', '{}', 1, now() - interval '1 hour'
-      from generate_series(1, 1000)`
+      from generate_series(1, ${jobs})`
+    await check(session)
+  } finally {
+    await session`rollback`
+    session.release()
+  }
+}
+
+/** Expects that scans do not read the jobs that wait for an operator: any number of requests is accepted meanwhile. */
+async function expectHeldUnread(world: World): Promise<void> {
+  await withDueJobs(world, 1000, async (held) => {
     await held`update lineage set seal = null, hold = 'all'`
     const scan = { queue: 'compliance', room: 10, after: null }
     const [found] = await findDue(held, [scan], { names: JOB_NAMES, grace_ms: 0 })
@@ -383,26 +397,18 @@ async function expectHeldUnread({ sql, tenant_id }: World): Promise<void> {
     const [read] = await held<{ jobs: number }[]>`
       select idx_tup_fetch::integer as jobs from pg_stat_xact_user_tables where relname = 'jobs'`
     expect(read!.jobs).toBeLessThan(500)
-  } finally {
-    await held`rollback`
-    held.release()
-  }
+  })
 }
 
 /** Expects that a job that was due before a seal ends is not late, neither before nor after the end. */
-async function expectNotLate({ sql, tenant_id }: World): Promise<void> {
-  const sealed = await sql.reserve()
-  try {
-    await sealed`begin`
-    await sealed`
-      insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
-      values (gen_random_uuid(), ${tenant_id}, 'compliance', 'kyc.create', '{}', 1, now() - interval '1 hour')`
+async function expectNotLate(world: World): Promise<void> {
+  await withDueJobs(world, 1, async (sealed) => {
     const late = async () => {
       const limits = { since: new Date().toISOString(), until: null, stuck_after_s: 60 }
       return {
         claimable: await findOldestDue(sealed, ['compliance'], JOB_NAMES),
         unclaimed: await sealed`${auditJobs(sealed, fullScope(sealed), limits)}`,
-        shown: await oldestShown(sealed, tenant_id, ['compliance']),
+        shown: await oldestShown(sealed, world.tenant_id, ['compliance']),
       }
     }
     expect(await late()).toEqual({ claimable: [], unclaimed: [], shown: 0 })
@@ -412,10 +418,7 @@ async function expectNotLate({ sql, tenant_id }: World): Promise<void> {
       unclaimed: [],
       shown: 0,
     })
-  } finally {
-    await sealed`rollback`
-    sealed.release()
-  }
+  })
 }
 
 describeIn('while another server is in use', {}, (test) => {

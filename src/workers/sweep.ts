@@ -86,11 +86,12 @@ export function startSweep(
     const began_at = performance.now()
     const leaves_lapsed = began_at - Math.max(failed_at, performer.databaseFailedAt()) < AFTER_FAILURE_MS
     const options = { names: JOB_NAMES, grace_ms, leaves_lapsed }
-    const found = await findDue(context.sql, scans, options).catch((error: unknown) => {
-      if (isDatabaseFailure(error)) failed_at = performance.now()
-      throw error
-    })
-    scan_ms = performance.now() - began_at
+    const found = await findDue(context.sql, scans, options)
+      .catch((error: unknown) => {
+        if (isDatabaseFailure(error)) failed_at = performance.now()
+        throw error
+      })
+      .finally(() => (scan_ms = performance.now() - began_at))
     if (scan_ms > SLOW_STATEMENT_MS) {
       failed_at = performance.now()
       // The next scan leaves lapsed leases alone, so its jobs are claimed however slow it is.

@@ -79,8 +79,8 @@ async function waitForWrites(sql: Sql, wait_s: number, progress: (line: string) 
 }
 
 /**
- * Names what may still write: processes that were seen within this time, or else the open transactions of commands and
- * of processes that were killed.
+ * Names what may still write, as texts for a terminal: processes that were seen within this time, or else the open
+ * transactions of commands and of processes that were killed.
  */
 export async function findWriters(sql: Sql, seen_within_s = LOST_AFTER_S): Promise<string[]> {
   const processes = await findUndrainedProcesses(sql, seen_within_s)

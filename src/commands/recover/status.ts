@@ -135,7 +135,7 @@ async function printSeal(sql: Sql): Promise<void> {
   print('SEALED      Requests are refused, and no job starts. To end that: npm run recover -- seal --undo')
   const writers = await findWriters(sql)
   if (writers.length === 0) print('            Nothing is written any more: the database may be moved.')
-  for (const writer of writers) print(`            may still write: ${terminalText(writer)}`)
+  for (const writer of writers) print(`            may still write: ${writer}`)
 }
 
 /** What Redis has recorded of accepted requests, as a text. */
