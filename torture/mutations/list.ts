@@ -44,8 +44,8 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/workers/sweep.ts',
-        from: 'const found = await findDue(context.sql, scans, options).catch(',
-        to: 'const found: Awaited<ReturnType<typeof findDue>> = await Promise.resolve([]).catch(',
+        from: 'await findDue(context.sql, scans, options)',
+        to: 'await Promise.resolve<Awaited<ReturnType<typeof findDue>>>([])',
       },
     ],
   },
