@@ -29,6 +29,8 @@ const BUSY_SWEEP_INTERVAL_MS = 5
 const MIN_FREE_SHARE = 0.25
 /** A scan is slow while many jobs wait since a switch. At most this share of the time is spent in scans. */
 const MAX_SCAN_SHARE = 0.2
+/** The longest pause after a slow scan: meanwhile the jobs may have been released. */
+const MAX_PAUSE_MS = 10_000
 /**
  * How long scans leave leases that have just lapsed alone after the database failed: first, the workers that have the
  * answers settle them. That takes them the driver's longest backoff, a second, and the longest delay between two tries.
@@ -86,12 +88,14 @@ export function startSweep(
     const began_at = performance.now()
     const leaves_lapsed = began_at - Math.max(failed_at, performer.databaseFailedAt()) < AFTER_FAILURE_MS
     const options = { names: JOB_NAMES, grace_ms, leaves_lapsed }
-    const found = await findDue(context.sql, scans, options)
-      .catch((error: unknown) => {
-        if (isDatabaseFailure(error)) failed_at = performance.now()
-        throw error
-      })
-      .finally(() => (scan_ms = performance.now() - began_at))
+    const measure = () => (scan_ms = performance.now() - began_at)
+    const found = await findDue(context.sql, scans, options).catch((error: unknown) => {
+      // A scan that the database did not answer has cost the database nothing.
+      if (isDatabaseFailure(error)) failed_at = performance.now()
+      else measure()
+      throw error
+    })
+    measure()
     if (scan_ms > SLOW_STATEMENT_MS) {
       failed_at = performance.now()
       // The next scan leaves lapsed leases alone, so its jobs are claimed however slow it is.
@@ -116,7 +120,9 @@ export function startSweep(
   const interval_ms = () =>
     Math.max(
       busy ? BUSY_SWEEP_INTERVAL_MS : idle ? IDLE_SWEEP_INTERVAL_MS : SWEEP_INTERVAL_MS,
-      context.database.isHeld() ? (scan_ms * (1 - MAX_SCAN_SHARE)) / MAX_SCAN_SHARE : 0,
+      context.database.isHeld()
+        ? Math.min((scan_ms * (1 - MAX_SCAN_SHARE)) / MAX_SCAN_SHARE, MAX_PAUSE_MS)
+        : 0,
     )
   const loop = repeat(context.log, 'direct claims', interval_ms, scan)
   // The jobs that follow the first job after idle time are found without a delay.
