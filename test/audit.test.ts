@@ -7,7 +7,7 @@ import { auditCommand } from '#commands/audit.ts'
 import { recoverCommand } from '#commands/recover.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
-import { auditChanges, auditEverything, CHECK_NAMES } from '#domain/audit/audit.ts'
+import { auditChanges, auditEverything, AuditStopped, CHECK_NAMES } from '#domain/audit/audit.ts'
 import { notifications } from '#domain/audit/notifications.ts'
 import { fullScope } from '#domain/audit/scope.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
@@ -412,9 +412,25 @@ describe('the audit reports a damaged row until its correction', () => {
     expect((await auditEverything(world.sql)).problems).toEqual([])
   })
 
+  test('a lost payment that has just been made again needs no open job', async ({ world }) => {
+    await tamper(
+      world,
+      set('payments', authorized.id, `status = 'capturing', recovered_at = clock_timestamp()`),
+    )
+    const { problems } = await auditEverything(world.sql)
+    await tamper(world, set('payments', authorized.id, `status = 'authorized', recovered_at = null`))
+    expect(problems).not.toContainEqual(expect.objectContaining({ check: 'in_flight' }))
+  })
+
   test('an audit of changes finds no problem after the corrections', async ({ world }) => {
     expect((await auditChanges(world.sql, LONG_AGO, [])).problems).toEqual([])
   })
+})
+
+test('an audit ends before its next step when it must stop', async ({ world }) => {
+  const mustStop = () => true
+  await expect(auditEverything(world.sql, { mustStop })).rejects.toThrow(AuditStopped)
+  await expect(auditChanges(world.sql, SINCE, [], { mustStop })).rejects.toThrow(AuditStopped)
 })
 
 test('an audit of changes checks an unchanged payment again only if the payment had a problem', async ({

@@ -185,8 +185,10 @@ test('a sealed database is read, and neither a challenge nor a longer session is
   })
 })
 
-describeIn('only a dashboard that no process has checked', { parts: ['dashboard'] }, (test) => {
-  test('is where operators sign in, and everything else is refused', async ({ world }) => {
+describeIn('a server of the database that nobody has checked', { parts: ['dashboard'] }, (test) => {
+  test('lets operators sign in at the dashboard and decide about switches, and nothing else', async ({
+    world,
+  }) => {
     const { sql } = world
     const operator = await signedInAs(world, { is_operator: true })
     const owner = await signedInAs(world, { role: 'owner' })

@@ -24,7 +24,7 @@ import { freshKey, type Client } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
-import { ASYNC, authorizedPayment, eventually } from '#test/payments.ts'
+import { ASYNC, authorizedPayment, createPayment, eventually } from '#test/payments.ts'
 import { createRedis } from '#test/redis.ts'
 import { verificationOf } from '#test/verifications.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
@@ -395,19 +395,25 @@ test('an email whose request a switch has lost waits for the comparison, and is 
   expect(await findEmailLoss(world.sql, message)).toBe('lost')
 })
 
-test('a repetition of an action without a key, which has written nothing, is not lost', async ({ world }) => {
+test('a repetition of an action without a key is not recorded and not lost', async ({ world }) => {
   const shop = await world.clientOf()
   const { id } = await authorizedPayment(shop)
   const job = { tenant_id: shop.tenant_id, queue: 'payments' } as const
   await pauseJobs(world.sql, job)
   for (let times = 0; times < 3; times++)
     expect((await shop.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
+  // Its cancellation waits for the job of the payment, and has no job of its own.
+  const pending = (await createPayment(shop, {}, ASYNC)).body
+  expect((await shop.post(`/v1/payments/${pending.id}/cancel`, {}, ASYNC)).status).toBe(202)
   const customer = (await shop.post('/v1/customers', { ...CUSTOMER, idempotency_key: freshKey() })).body
   await eventually(async () => {
     const recorded = await recordedOf(world, shop)
     expect(recorded.map(({ resource_id }) => resource_id)).toContain(customer.id)
-    expect(recorded.filter(({ route }) => route.includes('/cancel'))).toHaveLength(1)
+    expect(recorded.filter(({ route }) => route.includes(`/cancel ${id}`))).toHaveLength(1)
   })
+  // The switch has lost nothing, and the cancellation is still in progress.
+  await untilCompared(world, await recordSwitch(world))
+  expect(await lostOf(shop)).toEqual([])
   await resumeJobs(world.sql, job)
 })
 

@@ -12,7 +12,9 @@ import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import { PROVIDER_RESOURCE_NAMES } from '#domain/resources.ts'
 import { beginRun, endRun, renewRun, runIfDue } from '#domain/jobs/recurring.ts'
 import { startWorker } from '#workers/main.ts'
+import { recoverCommand } from '#commands/recover.ts'
 import { checkInvariants } from '#test/books.ts'
+import { runHere } from '#test/commands.ts'
 import type { Client } from '#test/client.ts'
 import { capturedPayment, eventually, fault, authorizedPayment, paymentIn, refund } from '#test/payments.ts'
 import {
@@ -24,6 +26,7 @@ import {
   type StripeEvent,
 } from '#test/stripe-events.ts'
 import { until } from '#test/process.ts'
+import { goBackInTime } from '#test/switches.ts'
 import { settleTopUp, topUp } from '#test/top-ups.ts'
 import { createWorld, describeIn, type World } from '#test/world.ts'
 
@@ -106,6 +109,29 @@ describeIn('while the webhooks host is down', { parts: ['api', 'worker'], env: E
     expect(events.length).toBeGreaterThan(70)
     for (const event of events) expect(await stateOf(world, event)).toBe('applied')
     await checkInvariants(world)
+  })
+})
+
+describeIn('after a switch of the database', { notifications: false, env: EAGER }, (test) => {
+  test('missing notifications are counted again, even if another list cannot be read', async ({ world }) => {
+    const { client, env, sql } = world
+    await fault(world, { match: { path: '^/v1/transfers' }, times: 100_000, fault: 'refuse_401' })
+    const { number } = await goBackInTime(world)
+    await eventually(async () =>
+      expect(await sql`select from failing_lists where list = 'transfers'`).toHaveLength(1),
+    )
+    const release = ['release', '--without-lists', '--messages', 'send', '--reason', 'no transfers here']
+    expect(await runHere(recoverCommand, release, env)).toMatchObject({ code: 0 })
+    await eventually(async () =>
+      expect(
+        await sql`
+          select from recurring_work
+          where name = 'events of stripe' and (position ->> 'read_for')::integer >= ${number}`,
+      ).toHaveLength(1),
+    )
+    const before = await countRecovered()
+    await capturedPayment(client)
+    await eventually(async () => expect(await countRecovered()).toBeGreaterThan(before))
   })
 })
 

@@ -16,6 +16,7 @@ import { findWitnessName, keepFacts } from '#domain/switches/kept-facts.ts'
 import { isBehind } from '#domain/switches/newest.ts'
 import { checkServer, type CheckedServer, type Reading, type ServerFacts } from '#domain/switches/server.ts'
 import { watchDatabase } from '#domain/switches/watch.ts'
+import { queuesCommand } from '#commands/queues.ts'
 import { recoverCommand } from '#commands/recover.ts'
 import { runHere } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
@@ -472,6 +473,43 @@ test('while a switch is being recorded all jobs wait, and operators read what is
   expect(await recover(...declare)).toContain('Recorded.')
   expect(JSON.parse(await recover('--json'))).toMatchObject({ hold: 'all', recording: null, unreleased: [1] })
   expect(await check(null)).toMatchObject({ state: 'current', switch: 1, recording_since: null })
+})
+
+test('a sealed database on another server says how its seal ends, and its seal is not ended by hand', async () => {
+  await check(null)
+  const recover = (...args: string[]) => runHere(recoverCommand, args, { DATABASE_URL: url })
+  expect(await recover('seal', '--yes')).toMatchObject({ code: 0 })
+  expect((await recover()).stdout).toContain('To end that: npm run recover -- seal --undo')
+  const queues = await runHere(queuesCommand, [], { DATABASE_URL: url })
+  expect(queues.stdout).toContain('SEALED  the database is being moved')
+  await sql`update lineage set system_identifier = '2'`
+  const moved = await recover()
+  expect(moved.stdout).toContain(
+    'SEALED      on another server. If the database has moved here, start a process',
+  )
+  expect(moved.stdout).toContain('If it was restored, run npm run recover -- switched')
+  expect(moved.stdout).not.toMatch(/--undo|may be moved/)
+  const undone = await recover('seal', '--undo')
+  expect(undone).toMatchObject({ code: 1, stderr: expect.stringContaining('sealed on another server') })
+  expect(await check(null)).toMatchObject({ state: 'current', recorded: true })
+  expect(JSON.parse((await recover('--json')).stdout)).toMatchObject({ is_sealed: false, hold: null })
+})
+
+test('jobs that wait since a restore and jobs that are unknown are counted for operators', async () => {
+  await check(null)
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, unknown_since)
+    select gen_random_uuid(), gen_random_uuid(), 'ai', 'ai_task.run', '{}', 1, state, since
+    from (values ('ready', null::timestamptz), ('ready', now()), ('unknown', now())) job(state, since)`
+  await sql`update lineage set hold = 'all'`
+  const run = async (command: typeof recoverCommand, ...args: string[]) =>
+    (await runHere(command, args, { DATABASE_URL: url })).stdout
+  expect(JSON.parse(await run(recoverCommand, '--json'))).toMatchObject({
+    unknown: 2,
+    held: [{ queue: 'ai', jobs: 3 }],
+  })
+  expect(await run(recoverCommand)).toContain('unknown     2 jobs: npm run jobs -- list --state unknown')
+  expect(await run(queuesCommand)).toContain('HELD    3 jobs since a switch of the database: npm run recover')
 })
 
 test('an operator names a time that can be true, and the switch gets a number after those that a witness knows', async () => {

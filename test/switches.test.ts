@@ -465,7 +465,6 @@ describeIn('while another server is in use', {}, (test) => {
     })
     onTestFinished(() => command.end())
     await command`select 1`
-    await sql`update lineage set sealed_at = clock_timestamp()`
     await eventually(async () =>
       expect((await runHere(recoverCommand, [], world.env)).stdout).toContain(
         'the command sluice-jobs-command',

@@ -73,8 +73,9 @@ export async function withDatabase<T>(
   work: (sql: Sql) => Promise<T>,
 ): Promise<T> {
   const url = databaseUrl(config)
-  const session = { ...options, application_name: `${options.application_name}${COMMAND_SUFFIX}` }
-  let sql = connectDatabase(url, session)
+  // A seal waits for the sessions with this name.
+  const may_write = { ...options, application_name: `${options.application_name}${COMMAND_SUFFIX}` }
+  let sql = connectDatabase(url, writes_sealed ? options : may_write)
   let is_sealed = false
   try {
     await assertMigrated(sql)
@@ -82,7 +83,7 @@ export async function withDatabase<T>(
     if (is_sealed) {
       if (parseDatabaseUrl(url).pgbouncer) throw new ConfigError(SEALED_BEHIND_PGBOUNCER)
       await sql.end()
-      sql = connectDatabase(readOnlyUrl(url), session)
+      sql = connectDatabase(readOnlyUrl(url), options)
     }
     return await work(sql)
   } catch (error) {

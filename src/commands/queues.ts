@@ -9,7 +9,7 @@ import { MAX_REASON_LENGTH } from '#domain/jobs/reason.ts'
 import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
 import { findOutagesOfQueues } from '#domain/operations/provider-outages.ts'
-import { findHeldJobs } from '#domain/switches/find.ts'
+import { findHeldJobs, isSealed } from '#domain/switches/find.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { withDatabase } from './database.ts'
@@ -24,7 +24,7 @@ const HELP = `sluice queues: lists, pauses and resumes queues.
   npm run queues -- resume [<queue>] [--tenant acme]
 
 list    the default: prints each queue with its open jobs, the retrying jobs among them (their last attempt failed), the
-        outages of their providers, and all pauses.
+        outages of their providers, all pauses, and whether the database is SEALED or jobs are HELD since a switch of it.
 pause   pauses a queue, a tenant, or a tenant in a queue. Requests are still accepted, and their jobs wait. Within a
         second no new call to a provider starts; a call in progress finishes.
 resume  ends this pause. Other pauses, such as one of the whole tenant, stay.
@@ -80,6 +80,7 @@ async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
     ]
     print([queue.padEnd(16), ...numbers, ages.join(', ')].join('').trimEnd())
   }
+  if (await isSealed(sql)) print('SEALED  the database is being moved, and no job starts: npm run recover')
   const held_jobs = held.reduce((sum, { jobs }) => sum + jobs, 0)
   if (held_jobs > 0)
     print(`HELD    ${quantity(held_jobs, 'job')} since a switch of the database: npm run recover`)

@@ -55,10 +55,11 @@ switched  says that the database went back to the time --to, if no process could
           witness, and asks. --yes and --json do not ask. If it is stopped, run it again: all jobs wait until then.
           Needs ENCRYPTION_KEY if there is Redis or WITNESS_URL.
 seal      stops requests and jobs before a planned move to another server (a dump, a copy). The new server is then taken
-          over without any wait. Waits until each process has reported that its requests and jobs have ended: nothing is
-          written afterwards, and other commands can only read. After --wait seconds (default: 120), names what may
-          still write, with exit code 1: the database stays sealed, also if this command is stopped before. Seal it
-          again, which waits again, or --undo, which ends a move that is given up. Asks; --yes and --json do not ask.
+          over without any wait. Waits until each process has reported that its requests and jobs have ended, and until
+          commands that began before have ended: nothing is written afterwards, and other commands can only read. After
+          --wait seconds (default: 120), names what may still write, with exit code 1: the database stays sealed, also
+          if this command is stopped before. Seal it again, which waits again, or --undo, which ends a move that is
+          given up, on the old server. Asks; --yes and --json do not ask.
 new-installation
           makes a copy of a database, such as one for staging, an installation of its own: it ignores what the original
           creates at providers, and all its jobs wait as after a restore. Refused while a process uses the database.
@@ -67,9 +68,9 @@ compare   lists by id what the old primary (OLD_DATABASE_URL, or --with if the a
           changed there) has since an hour before the last change that the switch kept (or --since) and this database
           lacks: requests, resources, tenants, users, keys, revocations of keys and entries of the audit log. Then asks,
           and recovers it: the workers look up the objects that a provider has, and make them again; tenants get an
-          event request.lost for each request of which no provider lists anything. Nothing is copied. --json prints a
-          JSON object for each row, and asks nothing: with --yes it recovers. Without --json, the first 1,000 rows of
-          each kind are listed.
+          event request.lost for each request that was lost and that no provider lists. Nothing is copied. --json
+          prints a JSON object for each row, and asks nothing: with --yes it recovers. Without --json, the first 1,000
+          rows of each kind are listed.
 rehearse  restores a backup beside the running system and audits it, and compares it with what the providers list.
           Nothing is written but the folder of the restored server, which is removed afterwards. Prints how long each
           step took.

@@ -75,8 +75,9 @@ function fileAt(path: string): Place {
         return buffer.toString('utf8', 0, bytesRead)
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-        // Without the folder, nothing can be written either.
-        await access(dirname(path))
+        await access(dirname(path)).catch((cause: unknown) => {
+          throw new Error(`the folder ${dirname(path)} does not exist, or cannot be read`, { cause })
+        })
         return ''
       }
     },

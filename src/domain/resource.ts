@@ -116,6 +116,14 @@ export function isAcceptedByProvider(sql: Sql | Tx, resource: string, root_id: F
 }
 
 /**
+ * Whether the row `p` was lost and has just been made again: the notification that made the row settles its status
+ * next.
+ */
+export function wasJustMadeAgain(sql: Sql | Tx): Fragment {
+  return sql`((p.recovered_at > now() - interval '1 minute') is true)`
+}
+
+/**
  * Whether the job `j` works on this row of a resource. Jobs are named `<resource>.<verb>`; payloads have
  * `<resource>_id`.
  */

@@ -29,7 +29,7 @@ const BUSY_SWEEP_INTERVAL_MS = 5
 const MIN_FREE_SHARE = 0.25
 /** A scan is slow while many jobs wait since a switch. At most this share of the time is spent in scans. */
 const MAX_SCAN_SHARE = 0.2
-/** The longest pause after a slow scan: meanwhile the jobs may have been released. */
+/** The longest pause after a slow scan. Jobs that an operator releases during a pause wait until its end. */
 const MAX_PAUSE_MS = 10_000
 /**
  * How long scans leave leases that have just lapsed alone after the database failed: first, the workers that have the
@@ -120,7 +120,7 @@ export function startSweep(
   const interval_ms = () =>
     Math.max(
       busy ? BUSY_SWEEP_INTERVAL_MS : idle ? IDLE_SWEEP_INTERVAL_MS : SWEEP_INTERVAL_MS,
-      context.database.isHeld()
+      context.database.isCurrent() && context.database.isHeld()
         ? Math.min((scan_ms * (1 - MAX_SCAN_SHARE)) / MAX_SCAN_SHARE, MAX_PAUSE_MS)
         : 0,
     )

@@ -4,7 +4,7 @@ import { ConfigError } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { findUndrainedProcesses, LOST_AFTER_S } from '#domain/operations/processes.ts'
-import { findOpenWriters, isSealed } from '#domain/switches/find.ts'
+import { findOpenWriters, isOnRecord, isSealed } from '#domain/switches/find.ts'
 import { sealDatabase } from '#domain/switches/release.ts'
 import { requireYes } from '../ask.ts'
 import { print, terminalText } from '../print.ts'
@@ -20,6 +20,10 @@ export async function seal(recover: Recover): Promise<void> {
 }
 
 async function unseal({ sql, values }: Recover): Promise<void> {
+  if ((await isSealed(sql)) && !(await isOnRecord(sql)))
+    throw new ConfigError(
+      'The database was sealed on another server. If it has moved here, start a process: it ends the seal. If it was restored, run npm run recover -- switched first.',
+    )
   const changed = await sealDatabase(sql, false, BY)
   if (values.json) print(JSON.stringify({ sealed: false, changed, waits_for: [] }))
   if (!changed) throw new ConfigError('The database was not sealed.')
@@ -79,12 +83,12 @@ async function waitForWrites(sql: Sql, wait_s: number, progress: (line: string) 
 }
 
 /**
- * Names what may still write, as texts for a terminal: processes that were seen within this time, or else the open
- * transactions of commands and of processes that were killed.
+ * Names what may still write, as texts for a terminal: processes that were seen within this time, or else commands and
+ * the open transactions of anybody.
  */
 export async function findWriters(sql: Sql, seen_within_s = LOST_AFTER_S): Promise<string[]> {
   const processes = await findUndrainedProcesses(sql, seen_within_s)
   const writers = processes.length > 0 ? processes : await findOpenWriters(sql)
-  // A process names its host itself.
+  // A process chooses the name of its host, and a session its own name.
   return writers.map((name) => terminalText(name))
 }

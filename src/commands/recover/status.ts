@@ -4,12 +4,13 @@ import type { Sql } from '#core/db.ts'
 import { quantity } from '#core/describe.ts'
 import { findLostRequests } from '#domain/lost-requests/report.ts'
 import { findAuditHead } from '#domain/people/audit-log.ts'
+import { countUnknown } from '#domain/jobs/states.ts'
 import {
-  countUnknownJobs,
   findHeldJobs,
   findNewestChange,
   findSwitches,
   findSwitchState,
+  isOnRecord,
   type ListedSwitch,
   type SwitchState,
 } from '#domain/switches/find.ts'
@@ -26,11 +27,12 @@ type Recording = NonNullable<SwitchState['recording']>
 
 const SWITCHES_SHOWN = 10
 const LOST_REQUESTS_SHOWN = 20
+const IF_RESTORED = 'If it was restored, run npm run recover -- switched before a process starts.'
 
 export async function status({ sql, config, values }: Recover): Promise<void> {
   const state = await findSwitchState(sql)
   const held = await findHeldJobs(sql)
-  const in_doubt = await countUnknownJobs(sql)
+  const unknown = await countUnknown(sql)
   const newest_at = await findNewestChange(sql)
   const switches = await findSwitches(sql, { limit: SWITCHES_SHOWN })
   const audit = await findAuditHead(sql)
@@ -46,7 +48,7 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
         {
           ...state,
           held,
-          in_doubt,
+          unknown,
           newest_at,
           witness,
           switches,
@@ -61,17 +63,15 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
     )
   const { server, is_on_lineage, is_sealed, recording, failing_lists, unanswered_lookups } = state
   print(`server      system ${server.system_identifier}, timeline ${server.timeline}`)
-  if (!is_on_lineage && is_sealed)
-    print('            If the database has moved here, start a process: it ends the seal.')
+  if (is_sealed) await printSeal(sql, witness)
   else if (!is_on_lineage) {
     print('            The server that runs now is another one, or no process has checked it yet.')
     print(
       witness.seen_at === null
-        ? '            No witness remembers it. If it was restored, run npm run recover -- switched before a process starts.'
+        ? `            No witness remembers it. ${IF_RESTORED}`
         : '            Start a process: it compares the server with what a witness remembers.',
     )
   }
-  if (is_sealed) await printSeal(sql)
   if (recording !== null) printRecording(recording)
   printNewestChange(newest_at, witness)
   if (audit !== null) print(`audit log   entry ${audit.seq}, hash ${audit.hash}`)
@@ -80,7 +80,7 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   for (const [nth, text] of waitingTexts(state).entries())
     print(`${(nth === 0 ? 'waiting' : '').padEnd(12)}${text}`)
   for (const { queue, jobs } of held) print(`            ${quantity(jobs, 'job')} in ${queue}`)
-  if (in_doubt > 0) print(`in doubt    ${quantity(in_doubt, 'job')}: npm run jobs -- list --state unknown`)
+  if (unknown > 0) print(`unknown     ${quantity(unknown, 'job')}: npm run jobs -- list --state unknown`)
   for (const { provider, list, failing_since, error } of failing_lists)
     print(
       `failing     the list ${terminalText(list)} of ${terminalText(provider)} cannot be read since ${failing_since}: ${terminalText(error)}`,
@@ -131,11 +131,16 @@ function printNewestChange(newest_at: string, { seen_at, is_behind, problems }: 
   for (const problem of problems) print(`            not compared with a witness: ${problem}`)
 }
 
-async function printSeal(sql: Sql): Promise<void> {
-  print('SEALED      Requests are refused, and no job starts. To end that: npm run recover -- seal --undo')
-  const writers = await findWriters(sql)
-  if (writers.length === 0) print('            Nothing is written any more: the database may be moved.')
-  for (const writer of writers) print(`            may still write: ${writer}`)
+async function printSeal(sql: Sql, { seen_at }: WitnessComparison): Promise<void> {
+  if (await isOnRecord(sql)) {
+    print('SEALED      Requests are refused, and no job starts. To end that: npm run recover -- seal --undo')
+    const writers = await findWriters(sql)
+    if (writers.length === 0) print('            Nothing is written any more: the database may be moved.')
+    for (const writer of writers) print(`            may still write: ${writer}`)
+    return
+  }
+  print('SEALED      on another server. If the database has moved here, start a process: it ends the seal.')
+  if (seen_at === null) print(`            ${IF_RESTORED}`)
 }
 
 /** What Redis has recorded of accepted requests, as a text. */

@@ -5,7 +5,7 @@ import { LONG_BUCKETS, SAME_IN_WORKERS, registers } from './registry.ts'
 export const jobsMetrics = {
   jobWait: new Histogram({
     name: 'sluice_job_wait_seconds',
-    help: 'Time from when a job is due until it is claimed',
+    help: 'Time from when a job can be claimed until it is claimed: from when it is due, or from the end of a wait since a switch or a seal',
     labelNames: ['queue', 'job'],
     buckets: LONG_BUCKETS,
     enableExemplars: true,

@@ -33,6 +33,12 @@ export type AuditOptions = {
   stuck_after_s?: number
   /** The time limit of each check. Default: 600,000. */
   timeout_ms?: number
+  /** Asked before each step: whether the audit ends there and throws `AuditStopped`. Default: it never does. */
+  mustStop?: () => boolean
+}
+
+export class AuditStopped extends Error {
+  override name = 'AuditStopped'
 }
 
 export const CHECK_NAMES = Object.keys(CHECKS)
@@ -206,9 +212,10 @@ async function withTimeout<T>(tx: Tx, query: (step: Tx) => Promise<T>): Promise<
 // Connections are configured for lookups by key. An audit reads whole tables, so it changes those settings.
 async function inSnapshot<T>(
   sql: Sql,
-  { timeout_ms = TIMEOUT_MS }: AuditOptions,
+  { timeout_ms = TIMEOUT_MS, mustStop = () => false }: AuditOptions,
   query: (tx: Tx) => Promise<T>,
 ) {
+  if (mustStop()) throw new AuditStopped()
   return (await sql.begin('isolation level repeatable read read only', async (tx) => {
     await tx`
       select set_config('statement_timeout', ${String(timeout_ms)}, true),

@@ -28,7 +28,8 @@ export async function findDueDeliveries(sql: Sql, limit: number): Promise<DueDel
     ), late as (
       select from wait cross join backlog b
       join webhook_due w on w.tenant_id = b.tenant_id and w.endpoint_id = b.endpoint_id
-        and greatest(w.due_at, wait.ended_at) < now() - ${LATE_S} * interval '1 second'
+        and w.due_at < now() - ${LATE_S} * interval '1 second'
+      where wait.ended_at < now() - ${LATE_S} * interval '1 second'
       limit ${limit}
     ), oldest as (
       select greatest(first.due_at, wait.ended_at) as since from wait cross join backlog b cross join lateral (

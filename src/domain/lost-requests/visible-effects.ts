@@ -8,13 +8,13 @@ const payoutEffect: Effect = {
   // A cancellation and a manual failure join each other.
   isPresent: (sql, switched_at) => sql`
     (r.status in ('canceled', 'failed')
-      or (r.open and greatest(r.cancel_requested_at, r.fail_requested_at) > ${switched_at}))`,
+      or (r.open and greatest(r.cancel_requested_at, r.fail_requested_at) > ${begunAfter(sql, switched_at)}))`,
 }
 
 /**
- * By route: the table of the resource, and the condition under which its row `r` shows the effect of the action, or a
- * repetition since the switch is in progress. A change that began before the switch may still fail, so it does not
- * count.
+ * By route: the table of the resource, and the condition under which its row `r` shows the effect of the action `a`, or
+ * a repetition since the switch is in progress. A change that began before the switch may still fail, so it counts only
+ * for an action without a key, which joined that change or began it.
  */
 const VISIBLE_EFFECTS: Readonly<Record<string, Effect>> = {
   'POST /v1/payments/:id/capture': {
@@ -24,7 +24,7 @@ const VISIBLE_EFFECTS: Readonly<Record<string, Effect>> = {
   'POST /v1/payments/:id/cancel': {
     table: 'payments',
     isPresent: (sql, switched_at) => sql`
-      (r.status = 'canceled' or (r.open and r.cancel_requested_at > ${switched_at}))`,
+      (r.status = 'canceled' or (r.open and r.cancel_requested_at > ${begunAfter(sql, switched_at)}))`,
   },
   'POST /v1/payouts/:id/cancel': payoutEffect,
   'POST /v1/payouts/:id/fail': payoutEffect,
@@ -35,6 +35,10 @@ const VISIBLE_EFFECTS: Readonly<Record<string, Effect>> = {
   },
   'POST /v1/messages/:id/cancel': { table: 'messages', isPresent: (sql) => sql`r.status = 'canceled'` },
   'POST /v1/ai/tasks/:id/cancel': { table: 'ai_tasks', isPresent: (sql) => sql`r.status = 'canceled'` },
+}
+
+function begunAfter(sql: Sql | Tx, switched_at: Fragment): Fragment {
+  return sql`(case when a.key is null then '-infinity' else ${switched_at} end)`
 }
 
 export const ROUTES_WITH_VISIBLE_EFFECT = Object.keys(VISIBLE_EFFECTS)

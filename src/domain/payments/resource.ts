@@ -4,7 +4,7 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { moneyText } from '#core/money.ts'
 import { checksOfPayments } from '../audit/payments.ts'
 import { AMOUNT_SIDE, sameAmount, type Difference } from '../reconciliation/side.ts'
-import type { Resource } from '../resource.ts'
+import { wasJustMadeAgain, type Resource } from '../resource.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from './payment.ts'
 
 const { status, amount_minor, ...others } = AMOUNT_SIDE
@@ -38,7 +38,7 @@ export const paymentResource = {
   view: paymentEventSchema,
   events: PAYMENT_EVENTS,
   transfer_kinds: ['capture'],
-  under_way: { open: (sql) => sql`p.open` },
+  under_way: { open: (sql) => sql`p.open`, awaits_provider: wasJustMadeAgain },
   at_provider: {
     scope: 'payments:read',
     provider: 'processor',

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { checksOfPayouts } from '../audit/payouts.ts'
 import { AMOUNT_SIDE, sameAmount, type Side } from '../reconciliation/side.ts'
-import type { Resource } from '../resource.ts'
+import { wasJustMadeAgain, type Resource } from '../resource.ts'
 import { PAYOUT_EVENTS, payoutSchema } from './payout.ts'
 
 const payoutSide = z.object({
@@ -25,7 +25,8 @@ export const payoutResource = {
     // The processor may still pay a payout that operators failed, and the notification may be lost.
     eligible_for_lookup: (sql) => sql`(p.open or p.processor_status = 'processing')`,
     // The processor works on the payout until it reports the outcome.
-    awaits_provider: (sql) => sql`(p.status = 'processing' and p.cancel_requested_at is null)`,
+    awaits_provider: (sql) => sql`(
+      (p.status = 'processing' and p.cancel_requested_at is null) or ${wasJustMadeAgain(sql)})`,
   },
   at_provider: {
     scope: 'payouts:read',

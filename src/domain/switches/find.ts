@@ -183,18 +183,11 @@ async function findRecording(sql: Sql): Promise<SwitchState['recording']> {
 export const heldJobsSchema = z.object({ queue: z.string(), jobs: z.int() })
 type HeldJobs = z.output<typeof heldJobsSchema>
 
-/** The number of jobs whose calls are in doubt. An operator decides some of them: see the guide. */
-export async function countUnknownJobs(sql: Sql): Promise<number> {
-  const [row] = await sql<{ jobs: number }[]>`
-    select count(*)::integer as jobs from jobs j where j.finished_at is null and j.state = 'unknown'`
-  return row!.jobs
-}
-
-/** The number of open jobs that wait since a switch, by queue, except those that are in doubt. */
+/** The number of open jobs that wait since a switch, by queue. */
 export async function findHeldJobs(sql: Sql): Promise<HeldJobs[]> {
   return await sql<HeldJobs[]>`
     select j.queue, count(*)::integer as jobs from jobs j
-    where j.finished_at is null and j.state <> 'unknown' and (${isHeld(sql)} or ${jobAwaitsOptOuts(sql)})
+    where j.finished_at is null and (${isHeld(sql)} or ${jobAwaitsOptOuts(sql)})
     group by j.queue order by j.queue`
 }
 
@@ -206,12 +199,12 @@ export async function findNewestChange(sql: Sql | Tx): Promise<string> {
 
 /** The maximum number of sessions that are named. */
 const MAX_WRITERS = 10
-/** Ends the `application_name` of the sessions of commands. */
+/** Ends the `application_name` of the sessions of commands that may write. */
 export const COMMAND_SUFFIX = '-command'
 
 /**
  * Names the other sessions that have written to the tables in a transaction that is still open, and the commands that
- * began before the database was sealed: they may write once more.
+ * may write because they began before the database was sealed.
  */
 export async function findOpenWriters(sql: Sql): Promise<string[]> {
   const writers = await sql<{ name: string }[]>`
@@ -225,12 +218,23 @@ export async function findOpenWriters(sql: Sql): Promise<string[]> {
       -- A vacuum has such a lock on indexes.
       and c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p')
     union
-    select format('the command %s (pid %s)', a.application_name, a.pid)
-    from pg_stat_activity a join lineage l on a.backend_start < l.sealed_at
+    -- PgBouncer keeps the session of a command that has ended, with its name.
+    select format(case a.state
+        when 'idle' then 'the command %s, or an idle session of PgBouncer that the command has used (pid %s)'
+        else 'the command %s (pid %s)' end, a.application_name, a.pid)
+    from pg_stat_activity a
     where a.datname = current_database() and a.application_name like ${`%${COMMAND_SUFFIX}`}
       and a.pid <> pg_backend_pid()
     order by 1 limit ${MAX_WRITERS}`
   return writers.map(({ name }) => name)
+}
+
+/** Whether the database runs on the server on record, also if no process has checked it since it was started. */
+export async function isOnRecord(sql: Sql): Promise<boolean> {
+  const [row] = await sql<{ is_on_record: boolean }[]>`
+    select (l.system_identifier, l.timeline::text) = (f ->> 'system_identifier', f ->> 'timeline') as is_on_record
+    from lineage l cross join server_facts() f`
+  return row!.is_on_record
 }
 
 /** Whether the database is sealed. */

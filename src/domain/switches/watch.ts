@@ -25,7 +25,7 @@ export type DatabaseWatch = {
   track<T>(work: () => Promise<T>): Promise<T>
   /** Like `track`; throws as `assertCurrent` does before the work begins. */
   whileCurrent<T>(work: () => Promise<T>): Promise<T>
-  /** Like `whileCurrent`; throws only if the database is sealed or has moved, but not before its first check. */
+  /** Like `whileCurrent`, except that the work also begins if the server has not been checked yet. */
   unlessMoved<T>(work: () => Promise<T>): Promise<T>
   /** Starts the heartbeat of this process. `close` ends it. */
   reportProcess(facts: ProcessFacts): void

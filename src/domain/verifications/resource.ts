@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { IDENTITY } from '#core/config/providers.ts'
 import { checksOfVerifiedParties, checksOfVerifications } from '../audit/verifications.ts'
 import { AMOUNT_SIDE, type Difference, type Side } from '../reconciliation/side.ts'
-import type { Resource } from '../resource.ts'
+import { wasJustMadeAgain, type Resource } from '../resource.ts'
 import { VERIFICATION_EVENTS, verificationEventSchema } from './verification.ts'
 
 const verificationSide = z.object({
@@ -40,6 +40,7 @@ export const verificationResource = {
   events: VERIFICATION_EVENTS,
   under_way: {
     open: (sql) => sql`p.open`,
+    awaits_provider: wasJustMadeAgain,
     // In these statuses the person or the provider acts, which can take long.
     statuses: ['requires_input', 'processing'],
   },

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { Json, Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import {
+  AuditStopped,
   auditChanges,
   auditEverything,
   CHECK_NAMES,
@@ -16,7 +17,7 @@ import { AUDITED_RESOURCES, PERIOD_CHECKS } from '#domain/audit/index.ts'
 import { REPORTED_BY_EVERY_AUDIT } from '#domain/audit/notifications.ts'
 import { endRun, findLastRun, runIfDue, renewRun, RUN_LEASE_S, type Run } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeatWhileCurrent, type Loop } from '../clock.ts'
+import { repeatWhileCurrent, type Loop, type MustEnd } from '../clock.ts'
 
 const NAME = 'audit'
 const POLL_INTERVAL_MS = 10_000
@@ -52,15 +53,15 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
     context,
     'audit',
     () => Math.min(POLL_INTERVAL_MS, every_s * 1000),
-    async () => {
+    async (mustEnd) => {
       await setGauges(sql)
-      await runIfDue(sql, NAME, audit, { first_after_s: every_s })
+      await runIfDue(sql, NAME, (run) => audit(run, mustEnd), { first_after_s: every_s })
     },
   )
 
-  async function audit(run: Run): Promise<void> {
+  async function audit(run: Run, mustEnd: MustEnd): Promise<void> {
     const { since, again } = auditPosition.safeParse(run.position).data ?? { since: null, again: [] }
-    const options = { timeout_ms: CHECK_TIMEOUT_MS }
+    const options = { timeout_ms: CHECK_TIMEOUT_MS, mustStop: mustEnd }
     let position = { since, again }
     // Stores the position that the audit has reached: if this worker stops, another worker continues there.
     const onProgress = async (time: string, found: AuditReport) => {
@@ -77,7 +78,12 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
       since === null
         ? auditEverything(sql, options)
         : auditChanges(sql, since, again, { ...options, onProgress }),
-    )
+    ).catch((error: unknown) => {
+      if (error instanceof AuditStopped) return undefined
+      throw error
+    })
+    // When the lease of the run lapses, another worker continues at the stored position.
+    if (report === undefined) return
     const unfinished = unfinishedOf(report)
     position = {
       since: isComplete(report) || since === null ? run.started_at : position.since,

@@ -90,7 +90,7 @@ async function readEvents(
       throw new RunError(reason)
     }
     const { events, newest_s, last } = page.value
-    await storeEvents(context, events, unread !== undefined)
+    await storeEvents(context, events, is_behind)
     // The next range begins at the newest event that was read, by the processor's clock.
     const newest = range?.newest_s ?? newest_s ?? from_s
     position =

@@ -24,7 +24,7 @@ export type Reader = {
   read: (run: Run, reading: ListReading) => Promise<boolean>
 }
 
-/** With `mustEnd`, another worker reads the remaining pages. */
+/** Once `mustEnd` returns true, a reader ends after its page, and another worker reads the remaining pages. */
 export type ListReading = { unread: UnreadSwitches | undefined; mustEnd: MustEnd }
 
 /** Starts the reader; one worker at a time reads. */

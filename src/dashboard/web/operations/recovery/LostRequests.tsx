@@ -1,4 +1,4 @@
-// Accepted requests that the database has lost and of which no provider lists anything.
+// Accepted requests that the database has lost and that no provider lists.
 import type { Answers } from '../../generated/answers.ts'
 import { counted } from '../../kit/counts.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
@@ -25,7 +25,7 @@ export function LostRequests() {
     <section className="section">
       <h2>Requests that were lost</h2>
       <p className="dim recovery-note">
-        Accepted requests that the database has lost and of which no provider lists anything
+        Accepted requests that the database has lost and that no provider lists
         {count === undefined || count === 0 ? ': none known.' : `: ${counted(count, 'request')}.`} Each tenant
         gets them as events <code>request.lost</code>, and repeats them with their keys.
       </p>

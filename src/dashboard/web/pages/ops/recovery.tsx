@@ -90,7 +90,7 @@ function Summary({ state, held }: { state: RecoveryAnswer; held: HeldRow[] }) {
       {is_sealed && (
         <p>
           The database is sealed: requests are refused, and no job starts. <code>npm run recover</code> says
-          whether it may be moved now. <code>npm run recover -- seal --undo</code> ends the seal.
+          whether it may be moved now, and how the seal ends.
         </p>
       )}
       {recording !== null && (
