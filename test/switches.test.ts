@@ -719,7 +719,7 @@ anyTest('a file remembers the newest text of one installation', async () => {
   }
   await writeFile(`${folder}/witness`, `one ${'z'.repeat(20_000)}`)
   expect(await place.keepNewest('one', null)).toHaveLength(10_000 - 'one '.length)
-  await expect(open('no/witness').keepNewest('one', 'a')).rejects.toThrow('ENOENT')
+  await expect(open('no/witness').keepNewest('one', 'a')).rejects.toThrow('does not exist')
   // A folder with this name cannot be replaced.
   await mkdir(`${folder}/folder`)
   await expect(open('folder').keepNewest('one', 'a')).rejects.toThrow('not a regular file')
