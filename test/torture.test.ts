@@ -14,6 +14,7 @@ import { planFaults } from '../torture/schedule.ts'
 import { checkObservations, observe, type ResourceName, type Observations } from '../torture/observations.ts'
 import type { FollowedEvent } from '../torture/events/follower.ts'
 import type { Arrival } from '../torture/events/receivers.ts'
+import type { Switch } from '../torture/record.ts'
 import { judgeDeliveries } from '../torture/verdict/deliveries.ts'
 import { judgeFeeds, type FeedEvent } from '../torture/verdict/feeds.ts'
 import { doneTwice, DONE_TWICE } from '../torture/verdict/money.ts'
@@ -261,7 +262,11 @@ test('a sequence that names another event than before the database went back is 
  */
 function problemsOfArrivals(
   numbers: number[],
-  { statuses = ['delivered', 'delivered', 'delivered'], ordered = true } = {},
+  {
+    statuses = ['delivered', 'delivered', 'delivered'],
+    ordered = true,
+    switches,
+  }: { statuses?: string[]; ordered?: boolean; switches?: Switch[] } = {},
 ): string[] {
   const endpoint = {
     name: 'here',
@@ -284,7 +289,7 @@ function problemsOfArrivals(
     ...PAYMENT_EVENTS,
     { ...PAYMENT_EVENTS[0]!, id: 'event-5', sequence: 4, type: 'refund.created' },
   ]
-  const problems = judgeDeliveries({ events, endpoints: [endpoint], deliveries, arrivals })
+  const problems = judgeDeliveries({ events, endpoints: [endpoint], deliveries, arrivals, switches })
   return problems.map(({ problem }) => problem)
 }
 
@@ -293,6 +298,8 @@ test('a lost event, a wrong order at an ordered endpoint, and an event to which 
   expect(problemsOfArrivals([-1, -1, 1, 2, 1, 3])).toEqual([])
   expect(problemsOfArrivals([1, -2, 3, 2])).toEqual(['an ordered endpoint was sent a later event first'])
   expect(problemsOfArrivals([1, -2, 3, 2], { ordered: false })).toEqual([])
+  // The database lost that it had sent event 3, whose next sequence is another one.
+  expect(problemsOfArrivals([1, 3, 2, 3], { switches: [{ since: 0.7, until: 1.2 }] })).toEqual([])
   expect(problemsOfArrivals([1, -2, 2, -3])).toEqual(['an event was lost'])
   expect(problemsOfArrivals([1, 2, -3], { statuses: ['delivered', 'delivered', 'pending'] })).toEqual([
     'a delivery is still pending',

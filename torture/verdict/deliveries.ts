@@ -35,7 +35,7 @@ export function judgeDeliveries({
   endpoints: ReceiverEndpoint[]
   deliveries: Delivery[]
   arrivals: Arrival[]
-  /** Events that arrived during these times may be lost. */
+  /** Events that arrived during these times may be lost, or had another sequence. */
   switches?: Switch[]
 }): Problem[] {
   const feeds = Map.groupBy(events, ({ tenant_id }) => tenant_id)
@@ -54,7 +54,7 @@ export function judgeDeliveries({
       return [
         ...notAccepted(endpoint, expected, of.get(endpoint.id) ?? [], received),
         ...unrequested(endpoint, expected, received, switches),
-        ...(endpoint.ordered ? outOfOrderArrivals(endpoint, expected, received) : []),
+        ...(endpoint.ordered ? outOfOrderArrivals(endpoint, expected, received, switches) : []),
       ]
     }),
   ]
@@ -94,10 +94,7 @@ function unrequested(
 ): Problem[] {
   const ids = new Set(expected.map(({ id }) => id))
   return received
-    .filter(
-      ({ event_id, at }) =>
-        !ids.has(event_id) && !switches.some(({ since, until }) => at >= since && at <= until),
-    )
+    .filter(({ event_id, at }) => !ids.has(event_id) && !mayBeLost(at, switches))
     .map(({ event_id }) => ({ problem: 'an event arrived without a subscription', endpoint: name, event_id }))
 }
 
@@ -106,6 +103,7 @@ function outOfOrderArrivals(
   { name }: ReceiverEndpoint,
   expected: FeedEvent[],
   received: Arrival[],
+  switches: Switch[],
 ): Problem[] {
   const sequences = new Map(expected.map(({ id, sequence }) => [id, sequence]))
   const before = new Map(expected.map(({ id }, index) => [id, expected[index - 1]?.id]))
@@ -115,9 +113,14 @@ function outOfOrderArrivals(
       accepted.set(event_id, Math.min(accepted_at, accepted.get(event_id) ?? Infinity))
   return received.flatMap(({ event_id, at }) => {
     const earlier = before.get(event_id)
-    if (earlier === undefined || (accepted.get(earlier) ?? Infinity) <= at) return []
+    if (earlier === undefined || (accepted.get(earlier) ?? Infinity) <= at || mayBeLost(at, switches))
+      return []
     const facts = { earlier, earlier_sequence: sequences.get(earlier), sequence: sequences.get(event_id) }
     const late_ms = (accepted.get(earlier) ?? Infinity) - at
     return [{ problem: OVERTAKEN, endpoint: name, event_id, ...facts, late_ms }]
   })
+}
+
+function mayBeLost(at: number, switches: Switch[]): boolean {
+  return switches.some(({ since, until }) => at >= since && at <= until)
 }
