@@ -17,9 +17,13 @@ export async function lossesOf(system: Losable): Promise<Losses> {
   return { named: [...named], recorded_since: await recordedSince(system) }
 }
 
+/** A request is answered within this time after it was accepted, also on a busy machine. */
+const ANSWERED_WITHIN_MS = 10_000
+
 /**
- * Since when all accepted requests are on record, so that the lost ones are named: a batch of requests is not recorded
- * while Redis is down or late. Infinity without Redis, which alone records them. Clock: `performance.now()`.
+ * Since when all requests that were answered are on record as accepted, so that the lost ones are named: a batch of
+ * requests is not recorded while Redis is down or late. Infinity without Redis, which alone records them. Clock:
+ * `performance.now()`.
  */
 export async function recordedSince({ sql, redis, encryption_keys }: Losable): Promise<number> {
   if (redis === null) return Infinity
@@ -28,7 +32,7 @@ export async function recordedSince({ sql, redis, encryption_keys }: Losable): P
   const queue = openQueue({ redis_url: redis.url, database_url: '', accepted_max: 1 }, hooks)
   try {
     const { since = null } = (await queue.accepted?.completeness()) ?? {}
-    return since === null ? Infinity : Date.parse(since) - performance.timeOrigin
+    return since === null ? Infinity : Date.parse(since) - performance.timeOrigin + ANSWERED_WITHIN_MS
   } finally {
     await queue.close()
   }
