@@ -24,7 +24,7 @@ const HELP = `sluice queues: lists, pauses and resumes queues.
   npm run queues -- resume [<queue>] [--tenant acme]
 
 list    the default: prints each queue with its open jobs, the retrying jobs among them (their last attempt failed), the
-        outages of their providers, all pauses, and whether the database is SEALED or jobs are HELD since a switch of it.
+        outages of their providers, all pauses, and whether the database is SEALED or jobs are HELD since a switch.
 pause   pauses a queue, a tenant, or a tenant in a queue. Requests are still accepted, and their jobs wait. Within a
         second no new call to a provider starts; a call in progress finishes.
 resume  ends this pause. Other pauses, such as one of the whole tenant, stay.

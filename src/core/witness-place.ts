@@ -75,10 +75,12 @@ function fileAt(path: string): Place {
         return buffer.toString('utf8', 0, bytesRead)
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-        await access(dirname(path)).catch((cause: unknown) => {
-          throw new Error(`the folder ${dirname(path)} does not exist, or cannot be read`, { cause })
-        })
-        return ''
+        const has_folder = await access(dirname(path)).then(
+          () => true,
+          () => false,
+        )
+        if (has_folder) return ''
+        throw new Error(`the folder ${dirname(path)} does not exist, or cannot be read`, { cause: error })
       }
     },
     // A reader never sees a half-written file. Processes of other users may read it: it holds no secret.
