@@ -8,7 +8,7 @@ const payoutEffect: Effect = {
   // A cancellation and a manual failure join each other.
   isPresent: (sql, switched_at) => sql`
     (r.status in ('canceled', 'failed')
-      or (r.open and greatest(r.cancel_requested_at, r.fail_requested_at) > ${begunAfter(sql, switched_at)}))`,
+      or (r.open and greatest(r.cancel_requested_at, r.fail_requested_at) > ${countsFrom(sql, switched_at)}))`,
 }
 
 /**
@@ -24,7 +24,7 @@ const VISIBLE_EFFECTS: Readonly<Record<string, Effect>> = {
   'POST /v1/payments/:id/cancel': {
     table: 'payments',
     isPresent: (sql, switched_at) => sql`
-      (r.status = 'canceled' or (r.open and r.cancel_requested_at > ${begunAfter(sql, switched_at)}))`,
+      (r.status = 'canceled' or (r.open and r.cancel_requested_at > ${countsFrom(sql, switched_at)}))`,
   },
   'POST /v1/payouts/:id/cancel': payoutEffect,
   'POST /v1/payouts/:id/fail': payoutEffect,
@@ -37,7 +37,8 @@ const VISIBLE_EFFECTS: Readonly<Record<string, Effect>> = {
   'POST /v1/ai/tasks/:id/cancel': { table: 'ai_tasks', isPresent: (sql) => sql`r.status = 'canceled'` },
 }
 
-function begunAfter(sql: Sql | Tx, switched_at: Fragment): Fragment {
+/** From when on a change that is in progress counts for the action `a`: see `VISIBLE_EFFECTS`. */
+function countsFrom(sql: Sql | Tx, switched_at: Fragment): Fragment {
   return sql`(case when a.key is null then '-infinity' else ${switched_at} end)`
 }
 
