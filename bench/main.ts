@@ -1,9 +1,19 @@
 // `npm run bench`: measures the floors and the product alternately in one run and prints how they compare.
 import { execFileSync } from 'node:child_process'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import { problemOfDatabaseUrl } from '#core/postgres/address.ts'
+import {
+  BASELINE_FILE,
+  baselineSchema,
+  compareWithBaseline,
+  GUARD_ROUNDS,
+  guardText,
+  measureGuarded,
+  type Baseline,
+  type GuardedRow,
+} from './guard.ts'
 import { backlog } from './measures/backlog.ts'
 import { captures } from './measures/captures.ts'
 import { customers } from './measures/customers.ts'
@@ -19,7 +29,7 @@ import { queue } from './measures/queue.ts'
 import { start } from './measures/start.ts'
 import { webhooks } from './measures/webhooks.ts'
 import { createReference } from './reference.ts'
-import { startSystem } from './system.ts'
+import { startSystem, type Options } from './system.ts'
 import { asMarkdown, asText, type Row } from './table.ts'
 
 const MEASURES: Measure[] = [
@@ -42,6 +52,9 @@ const HELP = `npm run bench: measures performance and compares it with floors of
 
   npm run bench -- --only customers,captures --seconds 5
 
+--guard          compares the processor time of the most used work with bench/baseline.json, which the previous release
+                 wrote: better, same, or worse beyond noise. A row that is worse makes the exit code 1. Takes 3 minutes
+--write-baseline writes the figures of --guard into bench/baseline.json. Run it in a clone of the release
 --only a,b       only these measures:
 ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${about}`).join('\n')}
 --seconds N      length of each run. Default: 5
@@ -70,6 +83,8 @@ The load generator shares the machine and is the same for both sides.`
 const { values } = parseArgs({
   options: {
     only: { type: 'string' },
+    guard: { type: 'boolean', default: false },
+    'write-baseline': { type: 'boolean', default: false },
     seconds: { type: 'string', default: '5' },
     rounds: { type: 'string', default: '3' },
     rows: { type: 'string', default: '1000000' },
@@ -95,14 +110,17 @@ async function main(): Promise<void> {
     MEASURES.filter((measure) => measure.on_demand !== true).map(({ name }) => name)
   const unknown = names.find((name) => MEASURES.every((measure) => measure.name !== name))
   if (unknown !== undefined) throw new Error(`--only: there is no measure "${unknown}". See --help.`)
+  const is_guard = values.guard || values['write-baseline']
+  if (is_guard) refuseWithGuard()
+  if (values['write-baseline'] && hasChanges())
+    throw new Error('--write-baseline: measure a commit, without changes in src and migrations.')
   const reference = values['write-reference'] ? createReference() : null
   if (reference !== null && (count('rounds') < MIN_REFERENCE_ROUNDS || hasChanges()))
     throw new Error(
       `--write-reference: measure a commit, without changes in src and migrations, with --rounds ${MIN_REFERENCE_ROUNDS} or more.`,
     )
   const system = await startSystem({
-    seconds: count('seconds'),
-    rounds: count('rounds'),
+    ...(is_guard ? GUARD_ROUNDS : { seconds: count('seconds'), rounds: count('rounds') }),
     rows: count('rows'),
     finished: count('finished'),
     backlog: count('backlog'),
@@ -112,10 +130,12 @@ async function main(): Promise<void> {
     reference,
     log,
   })
-  const environment = about()
+  const environment = about(system.options)
+  const selected = MEASURES.filter(({ name }) => names.includes(name))
   const rows: Row[] = []
   try {
-    for (const measure of MEASURES.filter(({ name }) => names.includes(name))) {
+    if (is_guard) return await guard(await measureGuarded(system, selected), environment)
+    for (const measure of selected) {
       log(measure.name)
       rows.push(...(await measure.run(system)))
     }
@@ -128,12 +148,33 @@ async function main(): Promise<void> {
     await writeFile(values.json, `${JSON.stringify({ about: environment, rows }, null, 2)}\n`)
 }
 
+/** Throws if options were given that `--guard` and `--write-baseline` do not have: all rounds must be equal. */
+function refuseWithGuard(): void {
+  const given = (['only', 'json', 'profile', 'postgres', 'traces'] as const).find(
+    (name) => values[name] !== undefined,
+  )
+  if (given !== undefined)
+    throw new Error(`--guard and --write-baseline always measure the same: leave out --${given}.`)
+}
+
+/** Compares the rows with the baseline, or writes the baseline. */
+async function guard(rows: GuardedRow[], environment: string): Promise<void> {
+  if (values['write-baseline']) {
+    const baseline: Baseline = { commit: git(['rev-parse', 'HEAD']), about: environment, rows }
+    return await writeFile(BASELINE_FILE, `${JSON.stringify(baseline, null, 2)}\n`)
+  }
+  const baseline = baselineSchema.parse(JSON.parse(await readFile(BASELINE_FILE, 'utf8')))
+  const verdicts = compareWithBaseline(rows, baseline.rows)
+  process.stdout.write(`\n${guardText(verdicts, baseline)}\nnow: ${environment}\nbefore: ${baseline.about}\n`)
+  if (verdicts.some(({ result }) => result === 'worse')) process.exitCode = 1
+}
+
 /** Time, versions and machine of the run. */
-function about(): string {
+function about({ rounds, seconds }: Pick<Options, 'rounds' | 'seconds'>): string {
   const commit = git(['rev-parse', '--short', 'HEAD'])
   const changed = hasChanges() ? ' with changes' : ''
   const [load = 0] = loadavg()
-  return `${new Date().toISOString()}, commit ${commit}${changed}, Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim()}), load before ${load.toFixed(1)}, rounds: ${values.rounds}, each of ${values.seconds} s${values.postgres === undefined ? '' : ', PostgreSQL of your own'}`
+  return `${new Date().toISOString()}, commit ${commit}${changed}, Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim()}), load before ${load.toFixed(1)}, rounds: ${rounds}, each of ${seconds} s${values.postgres === undefined ? '' : ', PostgreSQL of your own'}`
 }
 
 function hasChanges(): boolean {

@@ -77,7 +77,8 @@ export function cost(
   }
 }
 
-type Costs = { cpu_us: number; cpu: Record<string, number> }
+/** Processor time in microseconds for one unit of work: total, and by program. */
+export type Costs = { cpu_us: number; cpu: Record<string, number> }
 type Measurement = Pick<Row, 'measure' | 'name' | 'measured' | 'unit'>
 type Floor = { name: string; value: number }
 
@@ -85,12 +86,16 @@ const HEADINGS = ['', 'measured', 'floor', 'ratio', 'bar', '']
 
 /** The table as aligned text. */
 export function asText(rows: Row[]): string {
-  const cells = [HEADINGS, ...rows.map(cellsOf)]
-  const widths = HEADINGS.map((_, column) => Math.max(...cells.map((row) => row[column]!.length)))
+  return alignedText([HEADINGS, ...rows.map(cellsOf)], 3)
+}
+
+/** Rows of cells as a table with its headings first. The first `numbers` columns after the name are aligned right. */
+export function alignedText(cells: string[][], numbers: number): string {
+  const widths = cells[0]!.map((_, column) => Math.max(...cells.map((row) => row[column]!.length)))
   const lines = cells.map((row) =>
     row
       .map((cell, column) =>
-        column >= 1 && column <= 3 ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!),
+        column >= 1 && column <= numbers ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!),
       )
       .join('  ')
       .trimEnd(),

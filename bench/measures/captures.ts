@@ -1,6 +1,6 @@
 // Authorizes and captures payments with all protections, compared with a chain that has none.
 import { runAlternately } from '../compare.ts'
-import { closedLoop, openLoop, type Load } from '../load.ts'
+import { openLoop } from '../load.ts'
 import { peakRss } from '../processes.ts'
 import type { System } from '../system.ts'
 import { atLeast, below, cost, info, type Row } from '../table.ts'
@@ -9,9 +9,24 @@ import { openPayments } from './captures/payments.ts'
 import { durableFloor } from './customers.ts'
 import { peer, type Measure } from './measure.ts'
 
+/** The payments that are prepared for each second of a guarded run. A run ends when all are captured. */
+const GUARDED_RATE = 2000
+
 export const captures: Measure = {
   name: 'captures',
   about: 'authorize and capture, request to captured: 64 and 256 clients, idle, respond-async; memory',
+  async guarded(system, cleanup) {
+    const api = cleanup.use(await system.startProduct('api'))
+    cleanup.use(await system.startProduct('worker'))
+    const payments = openPayments(system, api.url)
+    const chain = await openChain(system, {})
+    cleanup.defer(() => chain.stop())
+    return [64, 256].map((connections) => ({
+      name: `Capture, ${connections} clients`,
+      product: (seconds) => payments.capture(connections, seconds, GUARDED_RATE),
+      floor: (seconds) => chain.capture(connections, seconds),
+    }))
+  },
   async run(system) {
     await using api = await system.startProduct('api')
     await using worker = await system.startProduct('worker')
@@ -55,10 +70,8 @@ async function measure(system: System, url: string): Promise<Row[]> {
     log('authorizing payments')
     rows.push(...(await measureAuthorizations(system, payments)))
 
-    const capture = async (connections: number, run_s: number): Promise<Load> => {
-      await payments.prepare(connections === 1 ? 1000 * run_s : 6000 * run_s)
-      return await closedLoop({ url, connections, seconds: run_s, expect: 200, next: payments.next })
-    }
+    const capture = (connections: number, run_s: number) =>
+      payments.capture(connections, run_s, connections === 1 ? 1000 : 6000)
     await capture(64, Math.min(3, seconds))
     await chain.capture(64, Math.min(3, seconds))
     await stubbed.capture(64, Math.min(3, seconds))

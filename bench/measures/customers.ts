@@ -9,6 +9,13 @@ import { peer, type Measure } from './measure.ts'
 export const customers: Measure = {
   name: 'customers',
   about: 'POST /v1/customers against the durable floor, 64 connections',
+  async guarded(system, cleanup) {
+    const api = cleanup.use(await system.startProduct('api'))
+    cleanup.use(await system.startProduct('worker'))
+    const floor = cleanup.use(await durableFloor(system))
+    const product = (seconds: number) => createCustomers(api.url, '/v1/customers', system.keys, seconds)
+    return [{ name: 'Create customer', product, floor: floor.run }]
+  },
   async run(system) {
     const { seconds, rounds } = system.options
     await using api = await system.startProduct('api')

@@ -36,6 +36,15 @@ export const events: Measure = {
   name: 'events',
   about:
     'outgoing events: deliveries of one worker, their latency next to bad endpoints, the feed and the sequencer',
+  async guarded(system, cleanup) {
+    const api = cleanup.use(await system.startProduct('api', ALLOW_LOOPBACK))
+    const receiver = cleanup.use(await system.startFloor('receiver'))
+    const { deliver, alone } = await openDeliveries(system, cleanup, {
+      api: api.url,
+      receiver: String(receiver.report['url']),
+    })
+    return [{ name: 'Delivery of an event', product: deliver, floor: alone }]
+  },
   async run(system) {
     await using api = await system.startProduct('api', ALLOW_LOOPBACK)
     await using receiver = await system.startFloor('receiver')
@@ -97,27 +106,26 @@ async function measureSequencer(system: System): Promise<Row[]> {
   return [above(row, SEQUENCER_BAR)]
 }
 
-async function measureDeliveries(system: System, { api, receiver }: Urls): Promise<Row[]> {
-  const { keys, options } = system
-  const { seconds, rounds, log } = options
-  log('deliveries')
-  const tenants = keys.slice(0, TENANTS)
-  await using poster = await system.startFloor('post', CONCURRENCY)
-  await using worker = await startWorker(system)
-  void worker
-  const endpoints = await Promise.all(
-    tenants.map((key) => registerBenchEndpoint(api, key, { url: `${receiver}/hook/count` })),
-  )
-  /** Events per tenant, enough for the time of a run. */
-  let of_each = 100
-  const deliver = async () => {
+/**
+ * Starts a worker with an endpoint for each tenant, and the floor. `deliver` delivers as many events as a first run of
+ * it delivered in this time. `cleanup` stops them and deletes the endpoints.
+ */
+async function openDeliveries(system: System, cleanup: AsyncDisposableStack, { api, receiver }: Urls) {
+  const tenants = system.keys.slice(0, TENANTS)
+  const poster = cleanup.use(await system.startFloor('post', CONCURRENCY))
+  cleanup.use(await startWorker(system))
+  for (const key of tenants) {
+    const id = await registerBenchEndpoint(api, key, { url: `${receiver}/hook/count` })
+    cleanup.defer(() => deleteEndpoint(api, key, id))
+  }
+  const deliverEvents = async (of_each: number) => {
     await resetStats(receiver, 'count')
     const before = cpuTimes()
     await writeEvents(system, tenants, of_each)
     const { count, took_ms } = await untilReceived(receiver, 'count', TENANTS * of_each)
     return { rate: count / (took_ms / 1000), count, ...costOf(before, count) }
   }
-  const alone = async () => {
+  const alone = async (seconds: number) => {
     await resetStats(receiver, 'count')
     const before = cpuTimes()
     const query = new URLSearchParams({
@@ -129,10 +137,22 @@ async function measureDeliveries(system: System, { api, receiver }: Urls): Promi
     const { posted } = (await answer.json()) as { posted: number }
     return { rate: posted / seconds, count: posted, ...costOf(before, posted) }
   }
-  const warm = await deliver()
-  of_each = Math.ceil((warm.rate * seconds) / TENANTS)
-  const { floor, product } = await runAlternately(rounds, { floor: alone, product: deliver })
-  await Promise.all(endpoints.map((id, nth) => deleteEndpoint(api, tenants[nth]!, id)))
+  const { rate } = await deliverEvents(100)
+  return {
+    deliver: (seconds: number) => deliverEvents(Math.ceil((rate * seconds) / TENANTS)),
+    alone,
+  }
+}
+
+async function measureDeliveries(system: System, { api, receiver }: Urls): Promise<Row[]> {
+  const { seconds, rounds, log } = system.options
+  log('deliveries')
+  await using cleanup = new AsyncDisposableStack()
+  const { deliver, alone } = await openDeliveries(system, cleanup, { api, receiver })
+  const { floor, product } = await runAlternately(rounds, {
+    floor: () => alone(seconds),
+    product: () => deliver(seconds),
+  })
   const row = { measure: 'events', unit: 'events/s' } as const
   const name = 'Deliveries, one worker process'
   return [

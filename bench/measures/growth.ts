@@ -13,7 +13,6 @@ import { JOB_NAMES } from '#jobs/index.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { needRedis } from '#test/redis.ts'
 import { runAlternately, median } from '../compare.ts'
-import { closedLoop } from '../load.ts'
 import { createKeys, type System } from '../system.ts'
 import { atLeast, atMost, info, type Row } from '../table.ts'
 import { openPayments } from './captures/payments.ts'
@@ -118,7 +117,7 @@ async function openGrowthSystem(system: System, finished: number) {
     async capture(seconds: number) {
       await payments.prepare(4000 * seconds)
       await payments.settled()
-      return await closedLoop({ url: api.url, connections: 64, seconds, expect: 200, next: payments.next })
+      return await payments.capture(64, seconds, 4000)
     },
     async [Symbol.asyncDispose]() {
       for (const each of [worker, api]) await each.stop()

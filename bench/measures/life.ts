@@ -25,6 +25,13 @@ const row = { measure: 'life', unit: 'payments/s' } as const
 export const life: Measure = {
   name: 'life',
   about: 'authorize, capture and all notifications applied: 1 to 256 clients, `npm start`, the chain floor',
+  async guarded(system, cleanup) {
+    const product = cleanup.use(await startProductProcesses(system)).target
+    const floor = cleanup.use(await openLifeFloor(system)).target
+    const live = (target: Target) => (seconds: number) =>
+      runPaymentLives(target, { clients: 64, seconds, notified: true })
+    return [{ name: 'Life of a payment, 64 clients', product: live(product), floor: live(floor) }]
+  },
   async run(system) {
     const { seconds, log } = system.options
     await using parts = await startProductProcesses(system)
@@ -69,7 +76,7 @@ async function measure(
   const results: Results = await (clients > MAX_START_CLIENTS
     ? runAlternately(rounds, usual)
     : runAlternately(rounds, { ...usual, start: run(start, true), silent_start: run(start, false) }))
-  const many = clients === 1 ? '1 client' : `${clients} clients`
+  const many = clientsText(clients)
   const name = `Life of a payment, ${many}`
   const whole = { ...row, name, measured: results.parts.rate }
   const chain = { name: 'chain floor', value: results.floor.rate }
@@ -121,11 +128,21 @@ function idle({ floor, parts }: { floor: PaymentLife; parts: PaymentLife }): Row
   )
 }
 
-/** Makes one more run, and writes PostgreSQL's statements per payment to a file. */
+function clientsText(clients: number): string {
+  return clients === 1 ? '1 client' : `${clients} clients`
+}
+
+/** Makes two more runs, and writes PostgreSQL's statements per payment to a file for each. */
 async function profileStatements({ options }: System, parts: { target: Target; sql: System['sql'] }) {
-  await resetStatements(parts.sql)
-  const run = { clients: 64, seconds: options.seconds, notified: true }
-  const { count } = await runPaymentLives(parts.target, run)
-  const file = join(options.profile!, 'statements-life.txt')
-  for (const line of (await writeStatements(parts.sql, file, count)).slice(0, 15)) options.log(line)
+  for (const clients of [1, 64]) {
+    await resetStatements(parts.sql)
+    const { count } = await runPaymentLives(parts.target, {
+      clients,
+      seconds: options.seconds,
+      notified: true,
+    })
+    const file = join(options.profile!, `statements-life-${clients}.txt`)
+    const lines = await writeStatements(parts.sql, file, count)
+    for (const line of [clientsText(clients), ...lines.slice(0, 15)]) options.log(line)
+  }
 }

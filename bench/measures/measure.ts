@@ -1,7 +1,7 @@
 // The type of a measure: a part of the system, compared with its floor, as rows of the table.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasOpenWork } from '#test/open-work.ts'
-import type { Row } from '../table.ts'
+import type { Costs, Row } from '../table.ts'
 import type { System } from '../system.ts'
 
 export type Measure = {
@@ -11,6 +11,15 @@ export type Measure = {
   /** The measure takes long, so it runs only when `--only` names it. */
   on_demand?: true
   run: (system: System) => Promise<Row[]>
+  /** Starts what the rows of `--guard` need. `cleanup` stops it. */
+  guarded?: (system: System, cleanup: AsyncDisposableStack) => Promise<GuardedWork[]>
+}
+
+/** The same work, done by the product and by its floor for this many seconds. */
+export type GuardedWork = {
+  name: string
+  product: (seconds: number) => Promise<Costs>
+  floor: (seconds: number) => Promise<Costs>
 }
 
 /** Requests per second of the better of Medusa 2.21 and Vendure 3.7, measured on another day. For comparison only. */

@@ -22,6 +22,18 @@ export const messages: Measure = {
   name: 'messages',
   about:
     "email and SMS, accepted and sent, against nodemailer and Twilio's SDK alone; accepting with respond-async",
+  async guarded(system, cleanup) {
+    const api = cleanup.use(await system.startProduct('api', NO_LIMITS))
+    cleanup.use(await system.startProduct('worker', POOL))
+    const floor = cleanup.use(await system.startFloor('messages', POOL))
+    return [
+      {
+        name: 'Email, accepted and sent',
+        product: (seconds) => sendAsAccepted(system, api.url, 'email', seconds),
+        floor: (seconds) => sendAlone(String(floor.report['url']), 'email', seconds),
+      },
+    ]
+  },
   async run(system) {
     await using api = await system.startProduct('api', NO_LIMITS)
     await using worker = await system.startProduct('worker', POOL)

@@ -9,13 +9,25 @@ import { atLeast, cost, info, type Row } from '../table.ts'
 import { durableFloor } from './customers.ts'
 import { startProductProcesses, type ProductProcesses } from './life/product.ts'
 import type { Measure } from './measure.ts'
-import { measurePaid } from './payouts/paid.ts'
+import { measurePaid, openPayoutSystems, pay } from './payouts/paid.ts'
 import { createPayers, payoutRequests, type Payer } from './payouts/payers.ts'
 
 export const payouts: Measure = {
   name: 'payouts',
   about:
     'POST /v1/payouts of 100 tenants and of one against the durable floor, and to paid against the chain floor',
+  async guarded(system, cleanup) {
+    const parts = cleanup.use(await startProductProcesses(system))
+    const payers = await createPayers(parts.sql, parts.target.url, parts.keys)
+    const { product, floor } = await openPayoutSystems(system, cleanup, parts, payers)
+    return [
+      {
+        name: 'Payout to paid, 64 clients',
+        product: (seconds) => pay(product, 64, seconds),
+        floor: (seconds) => pay(floor, 64, seconds),
+      },
+    ]
+  },
   async run(system) {
     await using parts = await startProductProcesses(system)
     const payers = await createPayers(parts.sql, parts.target.url, parts.keys)

@@ -17,30 +17,45 @@ import { AUTHORIZATION_FORM, type Measure } from './measure.ts'
  */
 const SIGNED_PER_SECOND = 15_000
 
+/** Wake-ups are sent, but no worker runs: only receiving is measured. */
+const NO_WORKER = { TENANT_WINDOW: '1000000' }
+
 const row = { measure: 'webhooks', unit: 'req/s' } as const
 
 export const webhooks: Measure = {
   name: 'webhooks',
   about:
     'POST /stripe: verified, stored, answered, against the durable floor; redundant events; processed by a worker',
+  async guarded(system, cleanup) {
+    const unknown = await unknownPaymentEvent(system)
+    cleanup.defer(() => discardNotifications(system))
+    const host = cleanup.use(await system.startProduct('webhooks', NO_WORKER))
+    const floor = cleanup.use(await durableFloor(system))
+    return [
+      {
+        name: 'Webhook in',
+        product: (seconds) => receive(system, host.url, unknown, seconds),
+        floor: floor.run,
+      },
+    ]
+  },
   async run(system) {
     const { seconds, log } = system.options
     const unknown = await unknownPaymentEvent(system)
     const redundant = await redundantEvent(system)
     const rows: Row[] = []
     {
-      // Wake-ups are sent, but no worker runs: only receiving is measured.
-      await using host = await system.startProduct('webhooks', { TENANT_WINDOW: '1000000' })
+      await using host = await system.startProduct('webhooks', NO_WORKER)
       rows.push(...(await measureReceiving(system, host.url, 'Webhook in', unknown)))
       rows.push(...(await measureReceiving(system, host.url, 'Webhook in, redundant', redundant)))
     }
-    await system.sql`truncate notifications, jobs, job_attempts`
+    await discardNotifications(system)
     {
       await using host = await system.startProduct('webhooks')
       await using worker = await system.startProduct('worker', { QUEUES: 'notifications' })
       void worker
       const started = performance.now()
-      const received = await send(host.url, sign(system, unknown, seconds * SIGNED_PER_SECOND), seconds)
+      const received = await receive(system, host.url, unknown, seconds)
       log(`${received.count.toLocaleString('en-US')} webhooks received, processing them`)
       await untilProcessed(system)
       const rate = received.count / ((performance.now() - started) / 1000)
@@ -60,12 +75,11 @@ async function measureReceiving(system: System, url: string, name: string, event
   const { seconds, rounds, log } = system.options
   log(name)
   await using floor = await durableFloor(system)
-  const receive = (run_s: number) => send(url, sign(system, events, run_s * SIGNED_PER_SECOND), run_s)
-  await receive(Math.min(3, seconds))
+  await receive(system, url, events, Math.min(3, seconds))
   await floor.run(Math.min(3, seconds))
   const { product, floor: durable } = await runAlternately(rounds, {
     floor: () => floor.run(seconds),
-    product: () => receive(seconds),
+    product: () => receive(system, url, events, seconds),
   })
   const rate = Math.round(product.rate / 2)
   const { half, floor_there } = await runAlternately(rounds, {
@@ -92,8 +106,14 @@ async function measureReceiving(system: System, url: string, name: string, event
   ]
 }
 
-async function send(url: string, signed: string[], seconds: number) {
+async function receive(system: System, url: string, events: Events, seconds: number) {
+  const signed = sign(system, events, seconds * SIGNED_PER_SECOND)
   return await closedLoop({ url, connections: 64, seconds, expect: 200, next: () => signed.pop() })
+}
+
+/** Deletes the notifications that no worker has processed, so that no later worker does. */
+async function discardNotifications({ sql }: System): Promise<void> {
+  await sql`truncate notifications, jobs, job_attempts`
 }
 
 /** Events of payments that do not exist here, each of a different payment: every event needs a job and a lookup. */

@@ -6,6 +6,7 @@ import type { Fault } from './fault.ts'
 import { callsAfterPause, pauseCalls, resumeCalls } from './pause.ts'
 import { cutRepeatedly, freeze } from './redis.ts'
 
+const PINNED_MS = 20_000
 /** Round-trip time of the slow connection. */
 const SLOW_MS = 700
 /**
@@ -100,6 +101,19 @@ export const POSTGRES_FAULTS: Fault[] = [
       await sql.unsafe(SLOW_COMMITS)
       await sleep(5000)
       await sql`drop function torture_slow_commit cascade`
+    },
+  },
+  {
+    ...usual,
+    name: 'pinned-snapshot',
+    about: 'a session holds its snapshot: no row that is updated or deleted meanwhile can be removed',
+    duration_ms: PINNED_MS,
+    transparent: true,
+    async inflict({ sql }) {
+      await sql.begin('isolation level repeatable read', async (tx) => {
+        await tx`select from tenants limit 1`
+        await sleep(PINNED_MS)
+      })
     },
   },
   {

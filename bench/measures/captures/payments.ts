@@ -9,9 +9,12 @@ export type Payments = {
   authorize(connections: number, seconds: number): Promise<Load>
   /** Authorizes payments until `count` can be captured. */
   prepare(count: number): Promise<void>
-  /** The capture of an authorized payment; undefined if there are none left. */
-  next: () => string | undefined
-  /** The same request with `Prefer: respond-async`. */
+  /**
+   * Prepares `rate` payments for each second, and captures payments at the maximum rate for `seconds`, or until none
+   * is left.
+   */
+  capture(connections: number, seconds: number, rate: number): Promise<Load>
+  /** A capture of an authorized payment with `Prefer: respond-async`; undefined if there are none left. */
   nextAsync: () => string | undefined
   /** Resolves when no job is open. */
   settled(): Promise<void>
@@ -33,19 +36,24 @@ export function openPayments(system: System, url: string): Payments {
     })
   }
 
-  function capture(headers: Record<string, string>): string | undefined {
+  function nextCapture(headers: Record<string, string>): string | undefined {
     const payment = authorized.pop()
     return payment && requests.capture(payment, headers)
   }
 
+  async function prepare(count: number): Promise<void> {
+    const missing = count - authorized.length
+    if (missing > 0) await authorize(256, 600, missing)
+  }
+
   return {
     authorize,
-    async prepare(count) {
-      const missing = count - authorized.length
-      if (missing > 0) await authorize(256, 600, missing)
+    prepare,
+    async capture(connections, seconds, rate) {
+      await prepare(rate * seconds)
+      return await closedLoop({ url, connections, seconds, expect: 200, next: () => nextCapture({}) })
     },
-    next: () => capture({}),
-    nextAsync: () => capture({ prefer: 'respond-async' }),
+    nextAsync: () => nextCapture({ prefer: 'respond-async' }),
     settled: () => untilDrained(system),
   }
 }

@@ -28,9 +28,8 @@ type Times = { p50_ms: number; p99_ms: number }
 /** Measures payouts until they are paid, as rows of the table. */
 export async function measurePaid(system: System, parts: ProductProcesses, payers: Payer[]): Promise<Row[]> {
   const { seconds, rounds, log } = system.options
-  await using chain = await openLifeFloor(system)
-  const product = productSystem(parts, payers)
-  const floor = floorSystem(chain)
+  await using cleanup = new AsyncDisposableStack()
+  const { product, floor } = await openPayoutSystems(system, cleanup, parts, payers)
   for (const side of [product, floor]) await pay(side, 64, Math.min(3, seconds))
   const rows: Row[] = []
   for (const clients of CLIENTS) {
@@ -42,6 +41,17 @@ export async function measurePaid(system: System, parts: ProductProcesses, payer
     rows.push(...rowsOf(clients, results))
   }
   return rows
+}
+
+/** Opens the product and the chain floor. `cleanup` stops the floor. */
+export async function openPayoutSystems(
+  system: System,
+  cleanup: AsyncDisposableStack,
+  parts: ProductProcesses,
+  payers: Payer[],
+): Promise<{ product: PayoutSystem; floor: PayoutSystem }> {
+  const chain = cleanup.use(await openLifeFloor(system))
+  return { product: productSystem(parts, payers), floor: floorSystem(chain) }
 }
 
 function rowsOf(
@@ -81,7 +91,11 @@ function nameOf(clients: number): string {
  * Each client requests payouts one by one, and waits until the provider has accepted each. The run ends when all are
  * paid.
  */
-async function pay(side: PayoutSystem, clients: number, seconds: number): Promise<CompleteRuns & Times> {
+export async function pay(
+  side: PayoutSystem,
+  clients: number,
+  seconds: number,
+): Promise<CompleteRuns & Times> {
   const since = new Date().toISOString()
   const figures = await untilApplied(side, true, async () => {
     const { url, payOut: next } = side
