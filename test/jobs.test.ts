@@ -835,6 +835,61 @@ describeIn('shares', FEW_SLOTS, (test) => {
     await pauseJobs(sql, { tenant_id: noisy.tenant_id })
   })
 
+  test('a scan for jobs without a wake-up finds neither lost wake-ups nor lapsed leases, and reads only the index of such jobs', async ({
+    world,
+  }) => {
+    const { sql, tenant_id } = world
+    await pauseJobs(sql, { queue: 'maintenance' })
+    const insert = async (state: string, wakeup_sent_at: string | null) => {
+      const id = newId()
+      await sql`
+        insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at, wakeup_sent_at)
+        values (${id}, ${tenant_id}, 'maintenance', 'scan', '{}', 1, now() - interval '1 minute',
+          ${wakeup_sent_at}::timestamptz)`
+      if (state === 'running')
+        await sql`
+          update jobs set state = 'running', attempt = 1, worker = 'lost', started_at = now(),
+            lease_token = gen_random_uuid(), lease_until = now() - interval '1 second'
+          where id = ${id}`
+      return id
+    }
+    const long_ago = new Date(Date.now() - 60_000).toISOString()
+    const unwoken = await insert('ready', null)
+    const others = [
+      await insert('ready', long_ago),
+      await insert('running', long_ago),
+      await insert('running', null),
+    ]
+    // Jobs that a wake-up brings: the scan must not read them.
+    await sql`
+      insert into jobs (id, tenant_id, queue, name, payload, max_attempts, wakeup_sent_at)
+      select uuidv7(), ${tenant_id}, 'maintenance', 'woken', '{}', 1, now() from generate_series(1, 2000)`
+    await sql`analyze jobs`
+    const scan = async (tx: Sql, without_wakeup: boolean) => {
+      const scans = [{ queue: 'maintenance', room: 10, after: null }]
+      const [found] = await findDue(tx, scans, { names: ['scan'], grace_ms: 1000, without_wakeup })
+      return found!.ids.toSorted()
+    }
+    await sql.begin(async (tx) => {
+      // Only this transaction sees the end of the pause, so no worker claims these jobs.
+      await tx`delete from pauses where queue = 'maintenance'`
+      const full = [unwoken, ...others].toSorted()
+      expect([await scan(tx as never, false), await scan(tx as never, true)]).toEqual([full, [unwoken]])
+      const reads = async () => {
+        const indexes = await tx<{ name: string; scans: number }[]>`
+          select indexrelname as name, pg_stat_get_xact_numscans(indexrelid) as scans
+          from pg_stat_user_indexes where relname = 'jobs'`
+        return new Map(indexes.map(({ name, scans }) => [name, Number(scans)]))
+      }
+      const before = await reads()
+      await scan(tx as never, true)
+      const used = [...(await reads())].filter(([name, scans]) => scans > before.get(name)!)
+      expect(used.map(([name]) => name)).toEqual(['jobs_without_wakeup'])
+    })
+    await sql`delete from jobs where queue = 'maintenance' and tenant_id = ${tenant_id}`
+    await resumeJobs(sql, { queue: 'maintenance' })
+  })
+
   test('a scan finds overdue jobs round robin: the first job of each tenant before the second job of any tenant', async ({
     world,
   }) => {

@@ -15,6 +15,11 @@ import { repeat, type Loop } from './clock.ts'
 const OVERDUE_MS = 1000
 const SWEEP_INTERVAL_MS = 50
 /**
+ * The interval of full scans, which also find lost wake-ups and lapsed leases: both are rare, and a full scan reads all
+ * open jobs.
+ */
+const FULL_SWEEP_INTERVAL_MS = 500
+/**
  * A worker that has had no jobs for `IDLE_AFTER_MS` scans less often. In return, it treats a wake-up as lost that much
  * sooner, so that the job of a lost wake-up does not wait longer. A late wake-up is not mistaken for a lost one,
  * because an idle worker receives wake-ups at once.
@@ -56,14 +61,10 @@ export function startSweep(
   context: WorkerContext,
   { queue, queues, performer, concurrencyOf, watchdog }: SweepOptions,
 ): Loop {
-  /**
-   * For each queue: the tenant after which the scan continues, and whether more jobs were found than claimed in the
-   * current round through the tenants (`more`) and in the previous round (`had_more`).
-   */
-  const rounds = new Map(
-    queues.map((name) => [name, { after: null as string | null, more: false, had_more: false }]),
-  )
+  const rounds = { full: createRounds(queues), without_wakeup: createRounds(queues) }
   let busy = false
+  /** Whether the last full scan found lost wake-ups or lapsed leases, or was slow: the next scan is a full one too. */
+  let finds_lost = false
   let swept_at = 0
   let failed_at = -Infinity
   let scan_ms = 0
@@ -76,18 +77,23 @@ export function startSweep(
     if (!context.database.isCurrent()) return
     const in_time = performance.now() - swept_at < SWEEP_INTERVAL_MS
     const min_room = (name: string) => (in_time ? Math.ceil(concurrencyOf(name) * MIN_FREE_SHARE) : 1)
-    const scans = queues
-      .map((name) => ({ queue: name, room: performer.room(name), after: rounds.get(name)!.after }))
-      .filter(({ queue: name, room }) => room >= min_room(name))
-      .map((each) => ({ ...each, share: performer.shares.remainingQuota(each.queue, each.room) }))
-    if (scans.length === 0) return
+    const open_queues = queues.filter((name) => performer.room(name) >= min_room(name))
+    if (open_queues.length === 0) return
+    const is_full = queue.isDown() || idle || finds_lost || open_queues.some(isFullScanDue)
+    const round_of = is_full ? rounds.full : rounds.without_wakeup
+    const scans = open_queues.map((name) => {
+      const room = performer.room(name)
+      const share = performer.shares.remainingQuota(name, room)
+      return { queue: name, room, after: round_of.get(name)!.after, share }
+    })
     if (!in_time) swept_at = performance.now()
     idle = !queue.isDown() && performer.idleFor() > IDLE_AFTER_MS
     const grace_ms = queue.isDown() ? 0 : idle ? OVERDUE_MS - IDLE_SWEEP_INTERVAL_MS : OVERDUE_MS
-    busy = false
     const began_at = performance.now()
+    busy = false
+    for (const name of open_queues) round_of.get(name)!.began_at = began_at
     const leaves_lapsed = began_at - Math.max(failed_at, performer.databaseFailedAt()) < AFTER_FAILURE_MS
-    const options = { names: JOB_NAMES, grace_ms, leaves_lapsed }
+    const options = { names: JOB_NAMES, grace_ms, leaves_lapsed, without_wakeup: !is_full }
     const measure = () => (scan_ms = performance.now() - began_at)
     const found = await findDue(context.sql, scans, options).catch((error: unknown) => {
       // A scan that the database did not answer has cost the database nothing.
@@ -98,13 +104,16 @@ export function startSweep(
     measure()
     if (scan_ms > SLOW_STATEMENT_MS) {
       failed_at = performance.now()
+      finds_lost = is_full
       // The next scan leaves lapsed leases alone, so its jobs are claimed however slow it is.
       if (!leaves_lapsed) return
     }
+    finds_lost = false
     for (const { queue: name, room, share } of scans) {
       // A paused queue is not in the result.
       const { ids, overdue, after } = found.find((result) => result.queue === name) ?? NONE_DUE
-      const round = rounds.get(name)!
+      const round = round_of.get(name)!
+      finds_lost ||= overdue > 0
       round.more ||= ids.length > 0 && ids.length >= Math.min(room, minRemainingQuota(share))
       if (after === null) Object.assign(round, { had_more: round.more, more: false })
       round.after = after
@@ -114,7 +123,12 @@ export function startSweep(
       }
       for (const id of ids) void performer.perform({ id, queue: name, by: 'scan' })
     }
-    busy = [...rounds.values()].some(({ more, had_more }) => more || had_more)
+    busy = [...round_of.values()].some(({ more, had_more }) => more || had_more)
+  }
+
+  /** A queue without free slots is not scanned, and is due as soon as it has one. */
+  function isFullScanDue(name: string): boolean {
+    return performance.now() - rounds.full.get(name)!.began_at >= FULL_SWEEP_INTERVAL_MS
   }
 
   const interval_ms = () =>
@@ -131,6 +145,18 @@ export function startSweep(
     loop.runNow()
   })
   return loop
+}
+
+/**
+ * For each queue: the tenant after which the scan continues, whether more jobs were found than claimed in the current
+ * round through the tenants (`more`) and in the previous round (`had_more`), and when its last scan began.
+ */
+type Rounds = Map<string, { after: string | null; more: boolean; had_more: boolean; began_at: number }>
+
+function createRounds(queues: readonly string[]): Rounds {
+  return new Map(
+    queues.map((name) => [name, { after: null, more: false, had_more: false, began_at: -Infinity }]),
+  )
 }
 
 /** The remaining quota of the busiest tenant. If a scan claims this many jobs, more jobs may be due. */

@@ -28,7 +28,8 @@ export type DueJobs = {
 /**
  * Finds due jobs named in `names` that are not claimed and for which no wake-up is expected: none was sent
  * (retries, follow-ups, jobs above their tenant's share), it was sent more than `grace_ms` ago, or the lease
- * has lapsed, with `leaves_lapsed` more than a minute ago. At most `room` jobs for each queue.
+ * has lapsed, with `leaves_lapsed` more than a minute ago. At most `room` jobs for each queue. `without_wakeup`:
+ * only jobs for which no wake-up was sent, which have an index of their own.
  *
  * Round robin: the next job of every tenant precedes the second job of any. A scan steps from tenant to tenant
  * in the index of open jobs, from `after` until it has found `room` tenants with due jobs. Its cost depends on
@@ -43,12 +44,16 @@ export async function findDue(
     names,
     grace_ms,
     leaves_lapsed = false,
-  }: { names: readonly string[]; grace_ms: number; leaves_lapsed?: boolean },
+    without_wakeup = false,
+  }: { names: readonly string[]; grace_ms: number; leaves_lapsed?: boolean; without_wakeup?: boolean },
 ): Promise<DueJobs[]> {
+  const is_unclaimed = without_wakeup
+    ? sql`${hasNoWakeUp(sql)} and j.state <> 'running'`
+    : sql`${unclaimed(sql, grace_ms)}
+      and not (${leaves_lapsed} and j.state = 'running' and j.lease_until > now() - interval '1 minute')`
   const due = sql`
     j.finished_at is null and j.run_at <= now() and j.name = any(${[...names]}::text[])
-    and ${unclaimed(sql, grace_ms)} and not ${isHeld(sql)}
-    and not (${leaves_lapsed} and j.state = 'running' and j.lease_until > now() - interval '1 minute')`
+    and ${is_unclaimed} and not ${isHeld(sql)}`
   return await sql<DueJobs[]>`
     with recursive visit as (
       select w.queue, w.room, w.share, coalesce(w.after, ${LOWEST_ID}) as tenant_id, 0 as visited, 0 as served,
@@ -64,7 +69,7 @@ export async function findDue(
           not exists (select from pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = n.tenant_id)
           and coalesce(${remainingShare(sql, sql`v.share`, sql`n.tenant_id`)} > 0, true)
           and exists (select from jobs j where j.queue = v.queue and j.tenant_id = n.tenant_id and ${due}) as due
-        from (${nextTenant(sql)}) n
+        from (${nextTenant(sql, without_wakeup ? hasNoWakeUp(sql) : undefined)}) n
       ) next
       where v.visited < ${TENANTS_PER_SCAN} and v.served < v.room
     ), scanned as (
@@ -133,11 +138,17 @@ export function visitTenants(sql: Sql, queues: readonly string[], condition = sq
     )`
 }
 
-/** Selects the first tenant after the tenant of `v` that has open jobs in the queue of `v`. */
-function nextTenant(sql: Sql): Fragment {
+/** Selects the first tenant after the tenant of `v` that has open jobs in the queue of `v` that match `condition`. */
+function nextTenant(sql: Sql, condition = sql`true`): Fragment {
   return sql`
-    select j.tenant_id from jobs j where j.queue = v.queue and j.finished_at is null and j.tenant_id > v.tenant_id
+    select j.tenant_id from jobs j
+    where j.queue = v.queue and j.finished_at is null and ${condition} and j.tenant_id > v.tenant_id
     order by j.tenant_id limit 1`
+}
+
+/** The condition of the index `jobs_without_wakeup`. */
+function hasNoWakeUp(sql: Sql): Fragment {
+  return sql`j.wakeup_sent_at is null`
 }
 
 /**
