@@ -52,7 +52,7 @@ export async function settleAiTasks(sql: Sql | Tx, settlements: AiTaskSettlement
       returning t.*, l.event, l.event_id
     ),
     event as (${insertingEvents(sql, 'ai_task', sql`select * from t where event is not null`)}),
-    ${finishing(sql)}
+    ${finishing(sql, settlements)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }

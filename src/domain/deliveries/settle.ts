@@ -84,7 +84,7 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
         (case when result in ('failed', 'exhausted') then ${BUCKETS.undelivered}::smallint end)) as b(bucket)
       where b.bucket is not null and counts
     ), stats as (${addingStats(sql, sql`counted`)}),
-    ${finishing(sql)}
+    ${finishing(sql, settlements)}
     select id from job`
   return new Set(rows.map(({ id }) => id))
 }

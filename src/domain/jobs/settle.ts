@@ -87,9 +87,14 @@ export function fencing(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
  * The last parts of a settling statement: they update the `fenced` jobs and record the attempts that did not finish
  * their job. If the call gets a new key, the attempt is recorded with the previous key. The part `job` has `id, state`.
  * `delay_ms`: the delay until the next attempt, if the statement computes it.
+ * A part that no settlement needs is left out: each costs time, even without rows.
  */
-export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`fenced.delay_ms`): Fragment {
-  return sql`
+export function finishing(
+  sql: Sql | Tx,
+  settlements: Pick<Settlement, 'state'>[],
+  delay_ms: Fragment = sql`fenced.delay_ms`,
+): Fragment {
+  const attempts = sql`
     attempt as (
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error, in_doubt,
         generation, key, first_sent_at, last_sent_at, provider_reference)
@@ -100,7 +105,10 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`fenced.delay_m
           coalesce(fenced.provider_reference, fenced.stored_reference)
       ) previous_call on fenced.rotate
       where fenced.continues
-    ), job as (
+    ),`
+  return sql`
+    ${settlements.some(({ state }) => state === 'ready' || state === 'unknown') ? attempts : sql``}
+    job as (
       update jobs j set state = fenced.state, last_error = fenced.error,
         lease_token = case when fenced.state = 'running' then j.lease_token end,
         lease_until = case when fenced.state = 'running' then j.lease_until end,
@@ -142,7 +150,7 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`fenced.delay_m
 /** Settles attempts that change nothing but the job. Returns the ids of the jobs that passed the fence. */
 export async function settleJobs(sql: Sql | Tx, settlements: Settlement[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    with ${fencing(sql, settlements)}, ${finishing(sql)} select id from job`
+    with ${fencing(sql, settlements)}, ${finishing(sql, settlements)} select id from job`
   return new Set(rows.map((row) => row.id))
 }
 

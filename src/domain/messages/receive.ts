@@ -85,7 +85,7 @@ export async function settleInbound(sql: Sql, settlements: InboundSettlement[]):
         payload = n.payload - 'text'
       from inbound where n.id = inbound.notification_id
     ),
-    ${finishing(sql)}
+    ${finishing(sql, settlements)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }

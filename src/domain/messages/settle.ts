@@ -115,7 +115,7 @@ async function settleUpdates(sql: Sql | Tx, settlements: MessageSettlement[]): P
     ${suppressing(sql, newSuppressions(sql))},
     ${assigning(sql, 'message')},
     ${resumingJobs(sql)},
-    ${finishing(sql, retryDelay(sql))}
+    ${finishing(sql, settlements, retryDelay(sql))}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }

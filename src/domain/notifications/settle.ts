@@ -60,7 +60,7 @@ export async function settleNotifications(
         resource_id = coalesce(change.resource_id, n.resource_id)
       from change where n.id = change.notification_id
     ),
-    ${finishing(sql, delay_ms)}
+    ${finishing(sql, settlements, delay_ms)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }

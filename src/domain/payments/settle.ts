@@ -98,14 +98,26 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     ), ${exceptDuplicates(sql, too_late)},
     p as (${updatingPayments(sql)}),
     event as (${insertingEvents(sql, 'payment', new_events)}),
-    ${postings(sql, captureTransfers(sql))},
-    follow_up as (${enqueuing(sql, cancelPayment, cancellationJobs(sql))}),
-    ${assigning(sql, 'payment')},
+    ${optionalParts(sql, settlements)}
     ${resuming(sql, references)},
     ${requestingLookups(sql, 'payment', sql`select * from duplicate`)},
-    ${finishing(sql)}
+    ${finishing(sql, settlements)}
     select id from job`
   return new Set(rows.map((row) => row.id))
+}
+
+/** The parts that some settlements need. A part costs time even if it has no rows. */
+function optionalParts(sql: Sql | Tx, settlements: PaymentSettlement[]): Fragment {
+  const reports = (...statuses: PaymentUpdate['status'][]) =>
+    settlements.some(({ update }) => statuses.includes(update.status))
+  const captured = reports('captured') ? sql`${postings(sql, captureTransfers(sql))},` : sql``
+  const held = reports('authorized', 'requires_action')
+    ? sql`follow_up as (${enqueuing(sql, cancelPayment, cancellationJobs(sql))}),`
+    : sql``
+  const notified = settlements.some(({ notification_id }) => notification_id !== null)
+    ? sql`${assigning(sql, 'payment')},`
+    : sql``
+  return sql`${captured} ${held} ${notified}`
 }
 
 /** The settlement as input of its statement, with ids for the rows that it may insert. */

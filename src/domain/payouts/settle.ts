@@ -80,7 +80,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
     ${assigning(sql, 'payout')},
     ${resuming(sql, references)},
     ${requestingLookups(sql, 'payout', contradictions(sql))},
-    ${finishing(sql, retryDelay(sql))}
+    ${finishing(sql, settlements, retryDelay(sql))}
     select job.id, p.tenant_id, p.id as resource_id,
       p.status_before = 'failed' and p.not_sent and p.processor_reference is null as never_created
     from job left join p on p.job_id = job.id`

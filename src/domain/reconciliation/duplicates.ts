@@ -81,7 +81,7 @@ export function cancelingDuplicates(
       ),
       canceling as (${enqueuing(sql, canceled_by, requested)} on conflict do nothing),
       ${assigning(sql, resource)},
-      ${finishing(sql)}
+      ${finishing(sql, settlements)}
       select id from job`
     return new Set(rows.map(({ id }) => id))
   }

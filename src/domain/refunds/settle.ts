@@ -94,7 +94,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
     ${postings(sql, newTransfers(sql))},
     ${assigning(sql, 'payment')},
     ${resuming(sql, references)},
-    ${finishing(sql)}
+    ${finishing(sql, settlements)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }

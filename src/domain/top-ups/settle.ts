@@ -93,7 +93,7 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
     ${assigning(sql, 'top_up')},
     ${resuming(sql, references)},
     ${requestingLookups(sql, 'top_up', sql`select * from duplicate`)},
-    ${finishing(sql)}
+    ${finishing(sql, settlements)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }

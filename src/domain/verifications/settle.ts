@@ -118,7 +118,7 @@ export async function settleVerifications(
     canceling as (${cancelingSessions(sql, canceled)}),
     ${assigning(sql, 'kyc')},
     ${resuming(sql, references)},
-    ${finishing(sql)}
+    ${finishing(sql, settlements)}
     select id from job`
   return new Set(rows.map(({ id }) => id))
 }

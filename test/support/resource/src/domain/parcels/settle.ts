@@ -29,7 +29,7 @@ export async function settleParcels(sql: Sql | Tx, settlements: ParcelSettlement
         'parcel',
         sql`select p.*, ${'parcel.shipped' satisfies EventType} as event from p where status = 'shipped'`,
       )}
-    ), ${finishing(sql)}
+    ), ${finishing(sql, settlements)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }
