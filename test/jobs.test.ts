@@ -868,18 +868,21 @@ describeIn('shares', FEW_SLOTS, (test) => {
     const scan = async (tx: Sql, without_wakeup: boolean) => {
       const scans = [{ queue: 'maintenance', room: 10, after: null }]
       const [found] = await findDue(tx, scans, { names: ['scan'], grace_ms: 1000, without_wakeup })
-      return found!.ids.toSorted()
+      return { ids: found!.ids.toSorted(), others: found!.others }
     }
     await sql.begin(async (tx) => {
       // Only this transaction sees the end of the pause, so no worker claims these jobs.
       await tx`delete from pauses where queue = 'maintenance'`
       const full = [unwoken, ...others].toSorted()
-      expect([await scan(tx as never, false), await scan(tx as never, true)]).toEqual([full, [unwoken]])
+      expect([await scan(tx as never, false), await scan(tx as never, true)]).toEqual([
+        { ids: full, others: 3 },
+        { ids: [unwoken], others: 0 },
+      ])
       const reads = async () => {
         const indexes = await tx<{ name: string; scans: number }[]>`
-          select indexrelname as name, pg_stat_get_xact_numscans(indexrelid) as scans
+          select indexrelname as name, pg_stat_get_xact_numscans(indexrelid)::integer as scans
           from pg_stat_user_indexes where relname = 'jobs'`
-        return new Map(indexes.map(({ name, scans }) => [name, Number(scans)]))
+        return new Map(indexes.map(({ name, scans }) => [name, scans]))
       }
       const before = await reads()
       await scan(tx as never, true)

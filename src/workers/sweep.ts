@@ -42,7 +42,7 @@ const MAX_PAUSE_MS = 10_000
  */
 const AFTER_FAILURE_MS = 3000
 const WATCHDOG_TIMEOUT_MS = 10_000
-const NONE_DUE = { ids: [], overdue: 0, after: null }
+const NONE_DUE = { ids: [], overdue: 0, others: 0, after: null }
 
 type SweepOptions = {
   queue: Queue
@@ -63,8 +63,8 @@ export function startSweep(
 ): Loop {
   const rounds = { full: createRounds(queues), without_wakeup: createRounds(queues) }
   let busy = false
-  /** Whether the last full scan found lost wake-ups or lapsed leases, or was slow: the next scan is a full one too. */
-  let finds_lost = false
+  /** Whether the last scan found jobs that only full scans find, or was a slow full one: the next one is full too. */
+  let repeats_full = false
   let swept_at = 0
   let failed_at = -Infinity
   let scan_ms = 0
@@ -79,7 +79,7 @@ export function startSweep(
     const min_room = (name: string) => (in_time ? Math.ceil(concurrencyOf(name) * MIN_FREE_SHARE) : 1)
     const open_queues = queues.filter((name) => performer.room(name) >= min_room(name))
     if (open_queues.length === 0) return
-    const is_full = queue.isDown() || idle || finds_lost || open_queues.some(isFullScanDue)
+    const is_full = queue.isDown() || idle || repeats_full || open_queues.some(isFullScanDue)
     const round_of = is_full ? rounds.full : rounds.without_wakeup
     const scans = open_queues.map((name) => {
       const room = performer.room(name)
@@ -104,16 +104,16 @@ export function startSweep(
     measure()
     if (scan_ms > SLOW_STATEMENT_MS) {
       failed_at = performance.now()
-      finds_lost = is_full
+      repeats_full = is_full
       // The next scan leaves lapsed leases alone, so its jobs are claimed however slow it is.
       if (!leaves_lapsed) return
     }
-    finds_lost = false
+    repeats_full = false
     for (const { queue: name, room, share } of scans) {
       // A paused queue is not in the result.
-      const { ids, overdue, after } = found.find((result) => result.queue === name) ?? NONE_DUE
+      const { ids, overdue, others, after } = found.find((result) => result.queue === name) ?? NONE_DUE
       const round = round_of.get(name)!
-      finds_lost ||= overdue > 0
+      repeats_full ||= others > 0
       round.more ||= ids.length > 0 && ids.length >= Math.min(room, minRemainingQuota(share))
       if (after === null) Object.assign(round, { had_more: round.more, more: false })
       round.after = after
@@ -126,9 +126,10 @@ export function startSweep(
     busy = [...round_of.values()].some(({ more, had_more }) => more || had_more)
   }
 
-  /** A queue without free slots is not scanned, and is due as soon as it has one. */
+  /** A round through many tenants takes several scans. A queue without free slots is due as soon as it has one. */
   function isFullScanDue(name: string): boolean {
-    return performance.now() - rounds.full.get(name)!.began_at >= FULL_SWEEP_INTERVAL_MS
+    const { after, began_at } = rounds.full.get(name)!
+    return after !== null || performance.now() - began_at >= FULL_SWEEP_INTERVAL_MS
   }
 
   const interval_ms = () =>

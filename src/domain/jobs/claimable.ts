@@ -21,6 +21,8 @@ export type DueJobs = {
    * database was released or a seal ended.
    */
   overdue: number
+  /** The number of jobs that a scan `without_wakeup` does not find. */
+  others: number
   /** Where the next scan continues; null: from the first tenant. */
   after: string | null
 }
@@ -77,11 +79,11 @@ export async function findDue(
         case when visited = ${TENANTS_PER_SCAN} or served = room then tenant_id end as after
       from visit order by queue, visited desc
     ), picked as (
-      select w.queue, candidate.id, candidate.overdue,
+      select w.queue, candidate.id, candidate.overdue, candidate.is_other,
         row_number() over (partition by w.queue order by candidate.rank, candidate.run_at) as position
       from scanned w join visit v on v.queue = w.queue and v.due
       cross join lateral (
-        select j.id, j.run_at,
+        select j.id, j.run_at, j.state = 'running' or j.wakeup_sent_at is not null as is_other,
           j.state = 'running' or j.wakeup_sent_at > coalesce(${waitEndedAt(sql)}, '-infinity') as overdue,
           row_number() over (order by j.priority, j.run_at) as rank
         from jobs j where j.queue = v.queue and j.tenant_id = v.tenant_id and ${due}
@@ -91,7 +93,7 @@ export async function findDue(
       ) candidate
     )
     select w.queue, w.after, coalesce(array_agg(p.id order by p.position) filter (where p.id is not null), '{}') as ids,
-      count(*) filter (where p.overdue) as overdue
+      count(*) filter (where p.overdue) as overdue, count(*) filter (where p.is_other) as others
     from scanned w left join picked p on p.queue = w.queue and p.position <= w.room
     group by w.queue, w.after`
 }
