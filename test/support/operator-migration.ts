@@ -6,7 +6,9 @@ import { startProcess } from './process.ts'
 export type OperatorMigration = { tries: number; duration_ms: number; output: string }
 
 /**
- * Runs `migrate` of a release while a session has locked rows of `payments` and `jobs` and is idle in its transaction.
+ * Runs `migrate` of these sources, and then that of a release with further migrations, while a session has locked rows
+ * of `payments` and `jobs` and is idle in its transaction: a step of these sources may build an index, which waits for
+ * the session without tries.
  * When the command has reported `reports` tries and this session, the operator ends the session. Throws if the command
  * fails or does not name the session.
  */
@@ -16,6 +18,9 @@ export async function migrateWithForgottenSession(
   env: Record<string, string>,
   reports: number,
 ): Promise<OperatorMigration> {
+  const own = await startProcess('src/commands/migrate.ts', { env })
+  const { code: own_code } = await own.ended
+  if (own_code !== 0) throw new Error(`the migration of these sources failed: ${own.output()}`)
   const forgotten = postgres(database_url, {
     max: 1,
     connection: { application_name: 'forgotten' },
