@@ -111,9 +111,13 @@ async function applyAll(
   const newly_applied: string[] = []
   let step = 'the list of the applied migrations'
   try {
+    // The tables of a new database have no rows: no step takes long.
+    const is_new = (await sql`select from schema_migrations limit 1`).length === 0
     for (const migration of await findPending(sql, wait.report)) {
       step = migration.name
       await assertExclusive()
+      if (migration.kind !== 'transaction' && !is_new)
+        wait.report(`${step}: runs outside a transaction: reads and writes go on.`)
       await applyMigration(sql, migration, wait)
       newly_applied.push(migration.name)
     }

@@ -13,7 +13,6 @@ export async function runOutsideTransaction(
   wait: LockWait,
 ): Promise<void> {
   const step = { sql, name, wait }
-  wait.report(`${name}: runs outside a transaction: reads and writes go on.`)
   if (kind === 'batches') return await retryWithShortWaits(step, text)
   if (rebuilds !== null) await dropIncomplete(step, rebuilds)
   if (index === null) return await runWithLongWait(step, text)
