@@ -1,14 +1,36 @@
 // Which scans of a worker are full ones.
-import { afterEach, expect, test, vi } from 'vitest'
-import { findDue, type DueJobs, type QueueScan } from '#domain/jobs/claimable.ts'
+import { expect, test } from 'vitest'
+import type { DueJobs, QueueScan } from '#domain/jobs/claimable.ts'
 import { startSweep } from '../src/workers/sweep.ts'
-
-vi.mock('#domain/jobs/claimable.ts', () => ({ findDue: vi.fn<typeof findDue>() }))
 
 const NONE: Omit<DueJobs, 'queue'> = { ids: [], overdue: 0, others: 0, after: null }
 type Scan = { queues: string[]; is_full: boolean }
 
-afterEach(() => vi.mocked(findDue).mockReset())
+type Part = { text: string; values: unknown[] }
+
+/** A connection whose scans are answered by `scan`. Only a full scan reads leases. */
+function connectionOf(scan: (scanned: QueueScan[], is_full: boolean) => DueJobs[]) {
+  const textOf = ({ text, values }: Part): string =>
+    text + values.map((value) => (isPart(value) ? textOf(value) : '')).join(' ')
+  const tagged = (strings: TemplateStringsArray, ...values: unknown[]) => {
+    const part: Part = { text: strings.join(' '), values }
+    if (!part.text.includes('with recursive visit as')) return part
+    const { scans } = values.find((value) => hasScans(value)) as { scans: QueueScan[] }
+    return Promise.resolve(scan(scans, textOf(part).includes('lease_until <= now()')))
+  }
+  return Object.assign(tagged, {
+    json: (scans: QueueScan[]) => ({ scans }),
+    unsafe: (text: string): Part => ({ text, values: [] }),
+  })
+}
+
+function isPart(value: unknown): value is Part {
+  return typeof value === 'object' && value !== null && 'text' in value
+}
+
+function hasScans(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'scans' in value
+}
 
 /** Runs scans until `until` returns true. `answer`: the jobs of a queue that a scan finds. */
 async function scansUntil(
@@ -25,10 +47,10 @@ async function scansUntil(
 ): Promise<Scan[]> {
   const scans: Scan[] = []
   const done = Promise.withResolvers<void>()
-  vi.mocked(findDue).mockImplementation((_sql, scanned: QueueScan[], { without_wakeup = false }) => {
-    const nth = scans.push({ queues: scanned.map(({ queue }) => queue), is_full: !without_wakeup })
+  const sql = connectionOf((scanned, is_full) => {
+    const nth = scans.push({ queues: scanned.map(({ queue }) => queue), is_full })
     if (until(scans)) done.resolve()
-    return Promise.resolve(scanned.map(({ queue }) => ({ queue, ...answer(queue, !without_wakeup, nth) })))
+    return scanned.map(({ queue }) => ({ queue, ...answer(queue, is_full, nth) }))
   })
   const performer = {
     room,
@@ -39,7 +61,7 @@ async function scansUntil(
     perform: () => Promise.resolve(),
   }
   const loop = startSweep(
-    { log: { warn: () => {} }, database: { isCurrent: () => true, isHeld: () => false } } as never,
+    { sql, log: { warn: () => {} }, database: { isCurrent: () => true, isHeld: () => false } } as never,
     {
       queue: { isDown: () => false },
       queues,
