@@ -53,7 +53,7 @@ const HELP = `npm run bench: measures performance and compares it with floors of
   npm run bench -- --only customers,captures --seconds 5
 
 --guard          compares the processor time of the most used work with bench/baseline.json, which the previous release
-                 wrote: better, same, or worse beyond noise. A row that is worse makes the exit code 1. Takes 3 minutes
+                 wrote: better, same, or worse beyond noise. A row that is worse makes the exit code 1. Takes 5 minutes
 --write-baseline writes the figures of --guard into bench/baseline.json. Run it in a clone of the release
 --only a,b       only these measures:
 ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${about}`).join('\n')}
