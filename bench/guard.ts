@@ -68,10 +68,20 @@ export function compareWithBaseline(rows: GuardedRow[], baseline: GuardedRow[]):
     const ratios = { name, now: now?.ratio ?? null, before: before?.ratio ?? null }
     if (now === null || before === null)
       return { ...ratios, change: 0, noise: 0, result: now === null ? 'missing' : 'new' }
-    const change = now.ratio / before.ratio - 1
-    const noise = Math.max(MIN_NOISE, STANDARD_ERRORS * Math.hypot(now.error, before.error))
-    return { ...ratios, change, noise, result: resultOf(change, noise) }
+    return { ...ratios, ...compare(now, before) }
   })
+}
+
+/** Compares the product of this row with its floor, which is another release: see `--against`. */
+export function verdictOf(row: GuardedRow): Verdict {
+  const now = ratioOf(row)
+  return { name: row.name, now: now.ratio, before: 1, ...compare(now, { ratio: 1, error: 0 }) }
+}
+
+function compare(now: Ratio, before: Ratio): Pick<Verdict, 'change' | 'noise' | 'result'> {
+  const change = now.ratio / before.ratio - 1
+  const noise = Math.max(MIN_NOISE, STANDARD_ERRORS * Math.hypot(now.error, before.error))
+  return { change, noise, result: resultOf(change, noise) }
 }
 
 function resultOf(change: number, noise: number): Verdict['result'] {
@@ -80,7 +90,9 @@ function resultOf(change: number, noise: number): Verdict['result'] {
 }
 
 /** The product as a multiple of its floor, with the standard error as a share of the multiple. */
-function ratioOf({ product, floor }: GuardedRow): { ratio: number; error: number } {
+type Ratio = { ratio: number; error: number }
+
+function ratioOf({ product, floor }: GuardedRow): Ratio {
   const [measured, base] = [meanOfFasterHalf(product), meanOfFasterHalf(floor)]
   return { ratio: measured.mean / base.mean, error: Math.hypot(measured.error, base.error) }
 }

@@ -4,6 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import { problemOfDatabaseUrl } from '#core/postgres/address.ts'
+import { measureInTurns, turnsText } from './against.ts'
 import {
   BASELINE_FILE,
   baselineSchema,
@@ -14,39 +15,10 @@ import {
   type Baseline,
   type GuardedRow,
 } from './guard.ts'
-import { backlog } from './measures/backlog.ts'
-import { captures } from './measures/captures.ts'
-import { customers } from './measures/customers.ts'
-import { dashboard } from './measures/dashboard.ts'
-import { events } from './measures/events.ts'
-import { growth } from './measures/growth.ts'
-import { life } from './measures/life.ts'
-import { list } from './measures/list.ts'
-import type { Measure } from './measures/measure.ts'
-import { messages } from './measures/messages.ts'
-import { payouts } from './measures/payouts.ts'
-import { queue } from './measures/queue.ts'
-import { start } from './measures/start.ts'
-import { webhooks } from './measures/webhooks.ts'
+import { MEASURES } from './measures/all.ts'
 import { createReference } from './reference.ts'
 import { startSystem, type Options } from './system.ts'
 import { asMarkdown, asText, type Row } from './table.ts'
-
-const MEASURES: Measure[] = [
-  customers,
-  list,
-  captures,
-  life,
-  payouts,
-  messages,
-  webhooks,
-  events,
-  backlog,
-  queue,
-  start,
-  growth,
-  dashboard,
-]
 
 const HELP = `npm run bench: measures performance and compares it with floors of the same run.
 
@@ -55,6 +27,8 @@ const HELP = `npm run bench: measures performance and compares it with floors of
 --guard          compares the processor time of the most used work with bench/baseline.json, which the previous release
                  wrote: better, same, or worse beyond noise. A row that is worse makes the exit code 1. Takes 5 minutes
 --write-baseline writes the figures of --guard into bench/baseline.json. Run it in a clone of the release
+--against DIR    compares the processor time of the same work with the release in this folder, installed and with this
+                 option itself: both run at once and work in turns. Only --only, --rounds and --seconds apply
 --only a,b       only these measures:
 ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${about}`).join('\n')}
 --seconds N      length of each run. Default: 5
@@ -85,6 +59,7 @@ const { values } = parseArgs({
     only: { type: 'string' },
     guard: { type: 'boolean', default: false },
     'write-baseline': { type: 'boolean', default: false },
+    against: { type: 'string' },
     seconds: { type: 'string', default: '5' },
     rounds: { type: 'string', default: '3' },
     rows: { type: 'string', default: '1000000' },
@@ -110,6 +85,7 @@ async function main(): Promise<void> {
     MEASURES.filter((measure) => measure.on_demand !== true).map(({ name }) => name)
   const unknown = names.find((name) => MEASURES.every((measure) => measure.name !== name))
   if (unknown !== undefined) throw new Error(`--only: there is no measure "${unknown}". See --help.`)
+  if (values.against !== undefined) return await against(values.against, names)
   const is_guard = values.guard || values['write-baseline']
   if (is_guard) refuseWithGuard()
   if (values['write-baseline'] && hasChanges())
@@ -155,6 +131,18 @@ function refuseWithGuard(): void {
   )
   if (given !== undefined)
     throw new Error(`--guard and --write-baseline always measure the same: leave out --${given}.`)
+}
+
+/** Compares the guarded work of these measures with the release in this folder. */
+async function against(other: string, names: string[]): Promise<void> {
+  const rows: GuardedRow[] = []
+  for (const { name, guarded } of MEASURES) {
+    if (guarded === undefined || !names.includes(name)) continue
+    log(name)
+    rows.push(...(await measureInTurns(name, { other, rounds: count('rounds'), seconds: count('seconds') })))
+  }
+  process.stdout.write(`\n${turnsText(rows, git(['-C', other, 'rev-parse', '--short', 'HEAD']))}`)
+  process.stdout.write(`${about({ rounds: count('rounds'), seconds: count('seconds') })}\n`)
 }
 
 /** Compares the rows with the baseline, or writes the baseline. */

@@ -1,7 +1,8 @@
 // The verdicts of `npm run bench -- --guard`, and its baseline.
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
-import { BASELINE_FILE, baselineSchema, compareWithBaseline, guardText } from '../bench/guard.ts'
+import { turnsText } from '../bench/against.ts'
+import { BASELINE_FILE, baselineSchema, compareWithBaseline, guardText, verdictOf } from '../bench/guard.ts'
 
 const quiet = [100, 102, 98, 101, 99, 100, 101, 99]
 const row = (product: number[], floor = quiet) => ({ name: 'Capture', product, floor })
@@ -16,6 +17,15 @@ test.each([
   ['same', 'a fifth more, in rounds that differ by as much', row([95, 130, 120, 105, 140, 98, 160, 125])],
 ])('the verdict is `%s` for %s', (result, _, now) => {
   expect(compareWithBaseline([now], [row(quiet)])).toMatchObject([{ result, before: 1 }])
+})
+
+test.each([
+  ['same', quiet],
+  ['worse', scaled(1.2)],
+  ['better', scaled(0.8)],
+])('the verdict in turns is `%s`', (result, now) => {
+  expect(verdictOf(row(now))).toMatchObject({ result })
+  expect(turnsText([row(now)], '01234567')).toMatch(new RegExp(`Capture +100 +.* ${result}\n`))
 })
 
 test('rows that only the run or only the baseline has are named', () => {
