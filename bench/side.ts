@@ -1,5 +1,6 @@
-// One side of `--against`: a process of one release, which does the guarded work of one measure. Its first line of output
-// names the work. For each line of input, it does some of the work, and prints what that cost. It ends with its input.
+// One side of `--against`: a process of one release, which does the guarded work of one measure. Its first line of
+// output names the work. For each line of input, it does some of the work and prints what that cost. It ends with its
+// input.
 import { createInterface } from 'node:readline'
 import { GUARD_ROUNDS } from './guard.ts'
 import { MEASURES } from './measures/all.ts'

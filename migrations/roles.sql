@@ -169,6 +169,7 @@ begin
     -- Only the sequencer gives an event its position in the feed.
     ('sluice_api', 'events', 'select, insert (tenant_id, id, type, subject_id, data, trace_context)'),
     ('sluice_api', 'event_sequences', 'select'),
+    ('sluice_api', 'feed_entries', 'select'),
     -- Only the owner restarts feeds, with `restart_feeds`.
     ('sluice_api', 'feed_restarts', 'select'),
     ('sluice_api', 'lost_requests', 'select'),
@@ -244,6 +245,7 @@ begin
     ('sluice_worker', 'ledger_accounts', 'select, insert (tenant_id, currency, name), update (balance_minor, reserved_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert (tenant_id, id, type, subject_id, data, trace_context)'),
     ('sluice_worker', 'event_sequences', 'select'),
+    ('sluice_worker', 'feed_entries', 'select'),
     ('sluice_worker', 'feed_restarts', 'select'),
     ('sluice_worker', 'lost_requests', 'select, insert (tenant_id, id, entry, switch_number, idempotency_key, path, resource_id, accepted_at)'),
     ('sluice_worker', 'webhook_endpoints', 'select, update (status, disabled_reason, notified_at, failing_since, stale, updated_at), delete'),

@@ -112,7 +112,7 @@ describe('the audit reports until the correction', () => {
     ],
     [
       'a delivery without an event',
-      () => removed('sequenced_events', `id = '${delivery.event_id}'`),
+      () => removed('feed_entries', `event_id = '${delivery.event_id}'`),
       () => ({ check: 'deliveries', problem: 'a delivery has no event', id: delivery.id }),
     ],
     [

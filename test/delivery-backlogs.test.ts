@@ -5,7 +5,7 @@ import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
 import type { BacklogPosition } from '#domain/deliveries/backlogs.ts'
 import { claimDeliveries, type ClaimOptions, type ClaimedDeliveries } from '#domain/deliveries/claim.ts'
-import { sequenceEvents } from '#domain/feed.ts'
+import { sequenceEvents } from '#domain/sequencing.ts'
 import { createDatabase } from '#test/databases.ts'
 
 let sql: Sql

@@ -13,7 +13,7 @@ import {
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { sequenceAllEvents, startSequencing } from '#test/feed.ts'
+import { rewriteFeed, sequenceAllEvents, startSequencing } from '#test/feed.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { urlAs } from '#test/users.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -46,7 +46,7 @@ async function insertChanges(world: World, times: number): Promise<void> {
 const sequences = async (world: World) =>
   (
     await world.sql<{ sequence: number }[]>`
-      select sequence from events where tenant_id = ${shop.tenant_id} order by sequence`
+      select sequence from feed_entries where tenant_id = ${shop.tenant_id} order by sequence`
   ).map(({ sequence }) => sequence)
 
 describe('the audit', () => {
@@ -83,12 +83,14 @@ describe('the audit', () => {
     ],
   ] as const)('finds that %s is missing', async ([_name, sequence, problem], { world }) => {
     await world.sql`delete from events where tenant_id = ${shop.tenant_id} and sequence = ${sequence}`
+    await rewriteFeed(world.sql, shop.tenant_id)
     const expected = [expect.objectContaining(problem)]
     expect(await findProblems(world)).toEqual([expected, expected])
   })
 
   test('finds two events with the same sequence', async ({ world }) => {
     await world.sql`update events set sequence = 4 where tenant_id = ${shop.tenant_id} and sequence = 5`
+    await rewriteFeed(world.sql, shop.tenant_id)
     const [all, recent] = await findProblems(world)
     expect(all).toEqual(recent)
     expect(all).toContainEqual(
@@ -101,6 +103,7 @@ describe('the audit', () => {
   }) => {
     await world.sql`
       update events set created_at = created_at - interval '1 day' where tenant_id = ${shop.tenant_id}`
+    await rewriteFeed(world.sql, shop.tenant_id)
     await world.sql`update event_sequences set last_sequence = 3 where tenant_id = ${shop.tenant_id}`
     await insertChanges(world, 2)
     await sequenceAllEvents(world.sql)
@@ -229,12 +232,14 @@ test.for([
 ] as const)(
   'a rare event in %s of a long feed is found with few block reads',
   async ([_name, days], { world }) => {
-    const add = async (type: string, subject_id: string | null, numbers: string) =>
+    const add = async (type: string, subject_id: string | null, numbers: string) => {
       await world.sql`
       insert into events (tenant_id, type, subject_id, data, sequenced, sequence, created_at)
       select ${shop.tenant_id}, ${type}, coalesce(${subject_id}::uuid, gen_random_uuid()), '{}', true, n,
         now() + ${days} * interval '1 day'
       from generate_series(1, 30000) n where ${world.sql.unsafe(numbers)}`
+      await rewriteFeed(world.sql, shop.tenant_id)
+    }
     await add('customer.updated', null, 'n % 10000 <> 0')
     // The planner's statistics come from a sample that has none of the rare events.
     await world.sql`analyze`
@@ -245,7 +250,7 @@ test.for([
     const blocks = async () => {
       const [row] = await server<{ blocks: number }[]>`
       select sum(shared_blks_hit + shared_blks_read)::bigint as blocks from pg_stat_statements s
-      where dbid = (select oid from pg_database where datname = ${database}) and query like '%from events e where%'`
+      where dbid = (select oid from pg_database where datname = ${database}) and query like '%from feed_entries f%'`
       return row!.blocks
     }
     const cases: [found: number, query: Omit<FeedQuery, 'limit'>][] = [

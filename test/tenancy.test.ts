@@ -186,6 +186,7 @@ const TABLES_WITHOUT_RESOURCE: Record<string, string> = {
   drifts: 'reference rows of any resource',
   erasures: 'are pending erasures of deleted customers',
   event_sequences: 'number the events of a tenant',
+  feed_entries: 'order the events of a tenant',
   events: 'reference rows of any resource',
   idempotency_keys: 'protect rows of any resource',
   invitations: 'invite people',

@@ -1,12 +1,10 @@
 // The feed: the events of a tenant in the order of their sequences. The only gaps are those of `feed_restarts`.
 import { z } from 'zod'
-import { isRolledBack, unionAll, type Fragment, type Sql } from '#core/db.ts'
-import { LOWEST_ID } from '#core/ids.ts'
+import { unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 import type { StoredEvent } from './event-data.ts'
 import { EVENTS, matchEventTypes } from './events.ts'
-import { isServerInUse } from './switches/holds.ts'
 import { rootIdColumn, RESOURCE_NAMES, rootOf, resourceOf } from './resources.ts'
 
 /** An event in answers. */
@@ -65,60 +63,20 @@ export type FeedQuery = {
   near_end?: boolean
 }
 
-type SequencedEvents = {
-  tenant_id: string
-  events: number
-  deliveries: number
-  more: boolean
-  trace_contexts: string[] | null
-}
-
-/**
- * Assigns the next sequences to about `limit` events at most, and creates their deliveries. Returns the counts per
- * tenant, and the trace context of each traced event. Empty while another process assigns sequences, and after a
- * deadlock with an erasure: the next call continues.
- */
-export async function sequenceEvents(sql: Sql, limit: number): Promise<SequencedEvents[]> {
-  try {
-    // Without events the function is not called: it writes its lock, and idle workers run this statement all the time.
-    // The order makes PostgreSQL use the index, in which it skips events that were moved and are not vacuumed yet.
-    return await sql<SequencedEvents[]>`
-      select tenant_id, events, deliveries, more, traces as trace_contexts from sequence_events(${limit})
-      where (select e.id from events e where not e.sequenced order by e.tenant_id limit 1) is not null
-        and ${isServerInUse(sql)}`
-  } catch (error) {
-    if (isRolledBack(error)) return []
-    throw error
-  }
-}
-
-/** The age in seconds of the oldest event of any tenant without a sequence; 0 without any. */
-export async function findOldestUnsequencedAge(sql: Sql): Promise<number> {
-  const [row] = await sql<{ age_s: number }[]>`
-    with recursive first as (
-      select ${LOWEST_ID}::uuid as tenant_id, null::timestamptz as created_at
-      union all
-      select next.tenant_id, next.created_at from first f cross join lateral (
-        select e.tenant_id, e.created_at from events e where not e.sequenced and e.tenant_id > f.tenant_id
-        order by e.tenant_id, e.created_at limit 1
-      ) next
-    )
-    select coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as age_s from first`
-  return row!.age_s
-}
-
 /** The events of a tenant in ascending order of their sequences. Events without a sequence are omitted. */
 export async function listFeed(sql: Sql, tenant_id: string, query: FeedQuery): Promise<FeedRow[]> {
   const { limit, type, subject_id, near_end = false } = query
-  const types = type === undefined ? null : matchEventTypes(type)
   const condition = matchesFeedQuery(sql, tenant_id, query, await sequenceRangeOf(sql, tenant_id, query))
-  const order_and_limit = sql`order by e.sequence limit ${limit}`
-  if (subject_id !== undefined && near_end)
+  const order_and_limit = sql`order by f.sequence limit ${limit}`
+  if (subject_id !== undefined && near_end) {
+    const types = type === undefined ? null : matchEventTypes(type)
     return await sql<FeedRow[]>`
-      select ${eventColumns(sql)} from (select * from events e where ${condition} order by e.sequence offset 0) e
+      select ${eventColumns(sql)}
+      from (select * from feed_entries f where ${condition} order by f.sequence offset 0) f ${joinEvent(sql)}
       where e.subject_id in (select id from (${rootIds(sql, tenant_id, subject_id)}) root)
         and ${resourceIdOf(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
       ${order_and_limit}`
+  }
   return await readEvents(sql, tenant_id, query, condition, order_and_limit)
 }
 
@@ -148,17 +106,17 @@ async function sequenceRangeOf(
   return range ?? { first: 0, last: null }
 }
 
-/** The condition of `query` on the events `e`, except for type and subject. */
+/** The condition of `query` on the entries `f`, except for type and subject. */
 function matchesFeedQuery(
   sql: Sql,
   tenant_id: string,
   { after, created_from, created_to }: FeedQuery,
   { first, last }: SequenceRange,
 ): Fragment {
-  return sql`e.sequenced and e.tenant_id = ${tenant_id} and e.sequence > ${Math.max(after, first)}
-    ${last === null ? sql`` : sql`and e.sequence <= ${last}`}
-    ${created_from === undefined ? sql`` : sql`and e.created_at >= ${created_from}`}
-    ${created_to === undefined ? sql`` : sql`and e.created_at < ${created_to}`}`
+  return sql`f.tenant_id = ${tenant_id} and f.sequence > ${Math.max(after, first)}
+    ${last === null ? sql`` : sql`and f.sequence <= ${last}`}
+    ${created_from === undefined ? sql`` : sql`and f.created_at >= ${created_from}`}
+    ${created_to === undefined ? sql`` : sql`and f.created_at < ${created_to}`}`
 }
 
 /**
@@ -173,10 +131,10 @@ function sequenceAt(sql: Sql, time: Fragment): Fragment {
       select case when next.created_at < ${time} then next.sequence else search.low end,
         case when next.created_at < ${time} then search.high else search.low + (search.high - search.low) / 2 end
       from search left join lateral (
-        select e.sequence, e.created_at from events e
-        where e.sequenced and e.tenant_id = s.tenant_id and e.sequence > search.low + (search.high - search.low) / 2
-          and e.type <> 'feed.restarted'
-        order by e.sequence limit 1
+        select f.sequence, f.created_at from feed_entries f
+        where f.tenant_id = s.tenant_id and f.sequence > search.low + (search.high - search.low) / 2
+          and f.type <> 'feed.restarted'
+        order by f.sequence limit 1
       ) next on true
       where search.low < search.high
     )
@@ -198,14 +156,14 @@ export async function listLatestEvents(
   }: Omit<FeedQuery, 'after' | 'near_end'> & { before?: number | undefined },
 ): Promise<FeedRow[]> {
   const condition = sql`
-    e.sequenced and e.tenant_id = ${tenant_id} ${before === undefined ? sql`` : sql`and e.sequence < ${before}`}`
-  const order_and_limit = sql`order by e.sequence desc limit ${limit}`
+    f.tenant_id = ${tenant_id} ${before === undefined ? sql`` : sql`and f.sequence < ${before}`}`
+  const order_and_limit = sql`order by f.sequence desc limit ${limit}`
   return await readEvents(sql, tenant_id, { type, subject_id }, condition, order_and_limit)
 }
 
 /**
- * The events `e` of a tenant that match `condition`, in this order. With types or a subject, only their ranges of the
- * indexes are read.
+ * The events of a tenant whose entries `f` match `condition`, in this order. With types or a subject, only their ranges
+ * of the indexes are read.
  */
 async function readEvents(
   sql: Sql,
@@ -219,24 +177,29 @@ async function readEvents(
     return await sql<FeedRow[]>`
       select ${eventColumns(sql)} from (${rootIds(sql, tenant_id, subject_id)}) root
       -- The offset makes the planner read all events of the root instead of the longer feed.
-      cross join lateral (select * from events e where ${condition} and e.subject_id = root.id offset 0) e
+      cross join lateral (
+        select * from events e where e.sequenced and e.tenant_id = ${tenant_id} and e.subject_id = root.id offset 0) e
+      cross join lateral (select * from feed_entries f where ${condition} and ${isEntryOf(sql)} offset 0) f
       where ${resourceIdOf(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
       ${order_and_limit}`
   if (types === null || types.length === EVENTS.length)
-    return await sql<
-      FeedRow[]
-    >`select ${eventColumns(sql)} from events e where ${condition} ${order_and_limit}`
+    return await sql<FeedRow[]>`
+      select ${eventColumns(sql)} from feed_entries f ${joinEvent(sql)} where ${condition} ${order_and_limit}`
   // Each type has its own range of the index, so rare types are found fast among millions of events.
   return await sql<FeedRow[]>`
-    select ${eventColumns(sql)} from unnest(${types}::text[]) as wanted(type)
-    cross join lateral (select * from events e where ${condition} and e.type = wanted.type ${order_and_limit}) e
+    select f.* from unnest(${types}::text[]) as wanted(type)
+    cross join lateral (
+      select ${eventColumns(sql)} from feed_entries f ${joinEvent(sql)}
+      where ${condition} and f.type = wanted.type ${order_and_limit}) f
     ${order_and_limit}`
 }
 
 /** One event, with or without a sequence; undefined when the tenant has no event of this id. */
 export async function findEvent(sql: Sql, tenant_id: string, id: string): Promise<FeedRow | undefined> {
   const rows = await sql<FeedRow[]>`
-    select ${eventColumns(sql)} from events e where e.tenant_id = ${tenant_id} and e.id = ${id}`
+    select ${eventColumns(sql)} from events e left join lateral (
+      select * from feed_entries f where ${isEntryOf(sql)} offset 0) f on true
+    where e.tenant_id = ${tenant_id} and e.id = ${id}`
   return rows[0]
 }
 
@@ -252,11 +215,15 @@ export async function listEventsOfRoot(
 ): Promise<FeedRow[]> {
   return await sql<FeedRow[]>`
     select ${eventColumns(sql)} from (
-      select * from events e
-      where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id} and e.created_at > ${after}
-      offset 0
+      select * from (
+        select * from events e
+        where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id} and e.created_at > ${after}
+        offset 0
+      ) e
+      order by e.created_at fetch first ${limit} rows with ties
     ) e
-    order by e.created_at fetch first ${limit} rows with ties`
+    left join lateral (select * from feed_entries f where ${isEntryOf(sql)} offset 0) f on true
+    order by e.created_at`
 }
 
 /** The last sequence of a tenant; 0 when it has no events. */
@@ -275,9 +242,22 @@ export async function findLastSequences(
     select tenant_id, last_sequence from event_sequences where tenant_id = any(${tenant_ids}::uuid[])`
 }
 
+/** The event `e` of each entry `f`, found by its key whatever the statistics are. */
+function joinEvent(sql: Sql): Fragment {
+  return sql`cross join lateral (
+    select * from events e
+    where e.sequenced and e.tenant_id = f.tenant_id and e.id = f.event_id and e.created_at = f.created_at offset 0) e`
+}
+
+/** Whether the entry `f` is that of the event `e`. */
+function isEntryOf(sql: Sql): Fragment {
+  return sql`f.tenant_id = e.tenant_id and f.event_id = e.id and f.created_at = e.created_at`
+}
+
+/** The columns of the event `e` with its entry `f`. */
 function eventColumns(sql: Sql): Fragment {
   return sql`
-    e.id, e.tenant_id, e.sequence, e.type, split_part(e.type, '.', 1) as subject_type,
+    e.id, e.tenant_id, f.sequence, e.type, split_part(e.type, '.', 1) as subject_type,
       ${resourceIdOf(sql)} as subject_id,
     e.data as stored, e.created_at`
 }

@@ -2,12 +2,16 @@
 import { databaseCode } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { startSpan } from '#core/tracing.ts'
-import { sequenceEvents } from '#domain/feed.ts'
+import { sequenceEvents } from '#domain/sequencing.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
 
-const INTERVAL_MS = 50
+/**
+ * The interval between the starts of two runs: `of_run` times as long as the last run took, within these limits. Nobody
+ * waits for the sequencer, and a run of more events costs less for each.
+ */
+const INTERVAL = { min_ms: 50, max_ms: 250, of_run: 10 }
 /** The interval while there are more events than one statement sequences. */
 const BUSY_INTERVAL_MS = 1
 /**
@@ -30,6 +34,7 @@ export function createSequencer(
   let batch_rows: number = BATCH_ROWS.max
   let more_events = false
   let began_at = -Infinity
+  let took_ms = 0
   let sequenced_at = -Infinity
 
   return {
@@ -40,6 +45,7 @@ export function createSequencer(
           batch_rows = Math.max(BATCH_ROWS.min, Math.floor(batch_rows / 2))
         throw error
       })
+      took_ms = performance.now() - began_at
       batch_rows = Math.min(BATCH_ROWS.max, batch_rows * 2)
       more_events = tenants.some(({ more }) => more)
       if (tenants.length === 0) return
@@ -55,8 +61,8 @@ export function createSequencer(
       if (more_events) return BUSY_INTERVAL_MS
       const quiet_ms = Math.min(performance.now() - sequenced_at, performer.idleFor())
       if (quiet_ms > IDLE.after_ms) return IDLE.interval_ms
-      // The interval is measured from the start of a run to the start of the next.
-      return Math.max(BUSY_INTERVAL_MS, began_at + INTERVAL_MS - performance.now())
+      const interval_ms = Math.min(INTERVAL.max_ms, Math.max(INTERVAL.min_ms, INTERVAL.of_run * took_ms))
+      return Math.max(BUSY_INTERVAL_MS, began_at + interval_ms - performance.now())
     },
   }
 }

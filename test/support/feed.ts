@@ -1,8 +1,8 @@
 // Helpers for the feed: sequences and readers.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectDatabase } from '#core/pool.ts'
-import type { Sql } from '#core/db.ts'
-import { sequenceEvents } from '#domain/feed.ts'
+import type { Sql, Tx } from '#core/db.ts'
+import { sequenceEvents } from '#domain/sequencing.ts'
 import type { Client } from './client.ts'
 import { urlAs } from './users.ts'
 import type { World } from './world.ts'
@@ -14,6 +14,18 @@ export async function sequenceAllEvents(sql: Sql): Promise<void> {
     if ((await sql`select from unsequenced_events limit 1`).count === 0) return
     await sleep(5)
   }
+}
+
+/**
+ * Makes the entries of a tenant's feed those of its events, after a test wrote, changed or deleted events with a
+ * sequence.
+ */
+export async function rewriteFeed(sql: Sql | Tx, tenant_id: string): Promise<void> {
+  await sql`delete from feed_entries where tenant_id = ${tenant_id}`
+  await sql`
+    insert into feed_entries (tenant_id, sequence, event_id, type, created_at)
+    select tenant_id, sequence, id, type, created_at from events
+    where sequenced and tenant_id = ${tenant_id} and sequence is not null`
 }
 
 /** Assigns sequences in small batches on a separate connection, until it is closed. */

@@ -17,6 +17,9 @@ export async function deliveryTo(
       values (${tenant_id}, ${ids.event_id}, ${type}, ${ids.subject_id},
         ${sql.json(data ?? { id: ids.subject_id })}, true, 17)
       returning *
+    ), entry as (
+      insert into feed_entries (tenant_id, sequence, event_id, type, created_at)
+      select tenant_id, sequence, id, type, created_at from event
     )
     insert into webhook_deliveries (tenant_id, id, endpoint_id, event_id, event_created_at, type, sequence, status,
       delivered_at, failed_at, attempts_log)
@@ -33,5 +36,6 @@ export async function deliveryTo(
 export async function expiredDelivery(sql: Sql, endpoint: Endpoint): Promise<string> {
   const { id, event_id } = await deliveryTo(sql, endpoint, { status: 'failed' })
   await sql`delete from events where tenant_id = ${endpoint.tenant_id} and id = ${event_id}`
+  await sql`delete from feed_entries where tenant_id = ${endpoint.tenant_id} and event_id = ${event_id}`
   return id
 }

@@ -157,7 +157,7 @@ alter table events alter column sequence set default nextval('event_numbers');
 create table unsequenced_events`,
       },
       {
-        file: 'migrations/0011_events.sql',
+        file: 'migrations/0031_feed_entries.sql',
         from: 'set sequenced = true, sequence = ((select n.sequences from numbered n) ->> e.id::text)::bigint',
         to: 'set sequenced = true',
       },

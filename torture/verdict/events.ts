@@ -46,8 +46,10 @@ export async function judgeAllEvents(
   while (performance.now() < deadline && (await hasOpenEvents(system))) await sleep(200)
   const { events, deliveries } = await sql.begin('isolation level repeatable read', async (tx) => ({
     events: await tx<SentEvent[]>`
-      select e.id, e.tenant_id, e.sequence, e.type, coalesce(e.data ->> 'id', e.subject_id::text) as subject_id, e.created_at, e.data as stored
-      from events e order by e.tenant_id, e.sequence`,
+      select e.id, e.tenant_id, f.sequence, e.type, coalesce(e.data ->> 'id', e.subject_id::text) as subject_id, e.created_at, e.data as stored
+      from events e
+      left join feed_entries f on f.tenant_id = e.tenant_id and f.event_id = e.id and f.created_at = e.created_at
+      order by e.tenant_id, f.sequence`,
     deliveries: await tx<Delivery[]>`
       select endpoint_id, event_id, status, attempts, last_error from webhook_deliveries`,
   }))

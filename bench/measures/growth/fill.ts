@@ -35,7 +35,7 @@ async function createPastPartitions(sql: postgres.Sql): Promise<void> {
       each text;
       monday timestamptz;
     begin
-      foreach each in array array['sequenced_events', 'job_history', 'job_attempt_history', 'notification_history'] loop
+      foreach each in array array['sequenced_events', 'feed_entries', 'job_history', 'job_attempt_history', 'notification_history'] loop
         execute format('drop table %I', replace(each, 'sequenced_', '') || '_before');
         for monday in select generate_series(date_trunc('week', now()) - ${WEEKS} * interval '7 days', date_trunc('week', now()), interval '7 days') loop
           execute format('create table %I partition of %I for values from (%L) to (%L)', each || to_char(monday, '_YYYYMMDD'), each, monday,
@@ -72,6 +72,9 @@ async function writePayments(
         s.last_sequence + 2 * (row_number() over (partition by fresh.tenant_id, written.nth order by n)) - 2 + written.nth
       from fresh join event_sequences s using (tenant_id)
       cross join lateral (values (1, event_id, 'payment.created', 'pending'), (2, captured_event_id, 'payment.captured', 'captured')) written(nth, id, type, status);
+    insert into feed_entries (tenant_id, sequence, event_id, type, created_at)
+      select e.tenant_id, e.sequence, e.id, e.type, e.created_at
+      from fresh join events e on e.tenant_id = fresh.tenant_id and e.id in (fresh.event_id, fresh.captured_event_id);
     update event_sequences s set last_sequence = s.last_sequence + 2 * written.payments
       from (select tenant_id, count(*) as payments from fresh group by 1) written where s.tenant_id = written.tenant_id;
     insert into ledger_accounts (tenant_id, currency, name)

@@ -25,9 +25,8 @@ function deliveries(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment
       ${noFigures(sql)}
     from ${all} d
     left join lateral (
-      select e.id, e.type, e.sequence from events e
-      where e.sequenced and e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at
-      offset 0
+      select e.event_id as id, e.type, e.sequence from feed_entries e
+      where e.tenant_id = d.tenant_id and e.event_id = d.event_id and e.created_at = d.event_created_at offset 0
     ) e on d.sample is null
     cross join lateral (values
       ('a pending delivery is neither queued nor in progress', d.status = 'pending'
@@ -55,18 +54,18 @@ function deliveries(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment
 function subscriptions(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   return sql`
     select 'an endpoint is missing the delivery of an event' as problem, e.tenant_id, ${noResource(sql)},
-      e.id::text as id, e.type || ' for ' || p.id as what, ${noFigures(sql)}
-    from events e
+      e.event_id::text as id, e.type || ' for ' || p.id as what, ${noFigures(sql)}
+    from feed_entries e
     cross join lateral (
       select p.id from webhook_endpoints p
       where p.tenant_id = e.tenant_id and p.deleted_at is null
         and p.types && array['*', split_part(e.type, '.', 1) || '.*', e.type]
         and greatest(p.created_at, p.updated_at) < e.created_at - interval '1 minute' offset 0
     ) p
-    where e.sequenced and e.sequence is not null and ${arrivedWithin(sql, sql`e.created_at`, limits)}
+    where ${arrivedWithin(sql, sql`e.created_at`, limits)}
       and not exists (
         select from webhook_deliveries d
-        where d.tenant_id = e.tenant_id and d.event_id = e.id and d.endpoint_id = p.id
+        where d.tenant_id = e.tenant_id and d.event_id = e.event_id and d.endpoint_id = p.id
           -- Skips earlier partitions.
           and d.created_at >= e.created_at - interval '1 hour' offset 0)`
 }

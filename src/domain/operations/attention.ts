@@ -143,10 +143,13 @@ const FINDERS: Record<RowKind, (sql: Sql, tenant_id: string) => Fragment> = {
   hold_lapses: (sql, tenant_id) => sql`
     select p.id, p.capture_before as since, 1 as weight
     from (
-      select e.subject_id from events e
-      where e.sequenced and e.tenant_id = ${tenant_id} and e.type = 'payment.capture_expiring'
-        and e.sequence is not null and e.created_at > now() - interval '25 hours'
-      order by e.sequence desc ${countLimit(sql)}
+      select e.subject_id from feed_entries f cross join lateral (
+        select e.subject_id from events e
+        where e.sequenced and e.tenant_id = f.tenant_id and e.id = f.event_id and e.created_at = f.created_at
+        offset 0) e
+      where f.tenant_id = ${tenant_id} and f.type = 'payment.capture_expiring'
+        and f.created_at > now() - interval '25 hours'
+      order by f.sequence desc ${countLimit(sql)}
     ) warned
     join payments p on p.tenant_id = ${tenant_id} and p.id = warned.subject_id
     where p.status = 'authorized' and p.capture_before > now()`,

@@ -34,21 +34,21 @@ export async function findRecoveredRows(sql: Sql): Promise<RecoveredRows> {
     with switch as materialized (
       select s.switched_at from database_switches s where ${mayHaveLost(sql)} order by s.number desc limit 1
     ), found as (
-      select wanted.resource, t.id as tenant_id, t.slug as tenant, e.subject_id, e.sequence,
-        e.created_at as recovered_at
+      select wanted.resource, t.id as tenant_id, t.slug as tenant, f.event_id, f.sequence,
+        f.created_at as recovered_at
       from switch cross join tenants t cross join unnest(${resources}::text[]) as wanted (resource)
         cross join lateral (
-          select e.subject_id, e.sequence, e.created_at from events e
-          where e.tenant_id = t.id and e.type = wanted.resource || '.recovered' and e.sequence is not null
-            and e.created_at >= switch.switched_at
-          order by e.sequence desc limit ${MAX_COUNTED}) e
+          select f.event_id, f.sequence, f.created_at from feed_entries f
+          where f.tenant_id = t.id and f.type = wanted.resource || '.recovered'
+            and f.created_at >= switch.switched_at
+          order by f.sequence desc limit ${MAX_COUNTED}) f
     )
-    select f.resource, f.rows, f.subject_id, f.tenant, f.recovered_at,
-      (select coalesce(e.data ->> 'id', f.subject_id::text) from events e
-        where e.tenant_id = f.tenant_id and e.sequence = f.sequence) as resource_id
+    select f.resource, f.rows, e.subject_id, f.tenant, f.recovered_at,
+      coalesce(e.data ->> 'id', e.subject_id::text) as resource_id
     from (
       select *, count(*) over (partition by resource)::integer as rows,
         row_number() over (partition by resource order by recovered_at desc, sequence desc) as nth from found) f
+    left join events e on e.tenant_id = f.tenant_id and e.id = f.event_id and e.created_at = f.recovered_at
     where nth <= ${LATEST} order by recovered_at desc, sequence desc`
   const counts = new Map(rows.map(({ resource, rows: counted }) => [resource, counted]))
   return {

@@ -45,15 +45,20 @@ export async function countPayments(
       ), picked as materialized (
         select t.tenant_id, e.sequence, e.kind, e.created_at, e.currency, e.amount_minor
         from tenant t cross join lateral (
-          select e.sequence, e.created_at, k.kind, e.data ->> 'currency' as currency,
+          select f.sequence, f.created_at, k.kind, e.data ->> 'currency' as currency,
             (e.data ->> k.amount)::numeric as amount_minor
           from (
-            select e.sequence, e.type, e.created_at, e.data from events e
-            where e.sequenced and e.tenant_id = t.tenant_id and e.sequence > t.sequence
-              and e.sequence <= t.last_sequence
-            order by e.sequence limit (select most from quota)
-          ) e
-          left join kind k on k.type = e.type
+            select * from feed_entries f
+            where f.tenant_id = t.tenant_id and f.sequence > t.sequence and f.sequence <= t.last_sequence
+            order by f.sequence limit (select most from quota)
+          ) f
+          left join kind k on k.type = f.type
+          -- Only the data of counted events is read.
+          left join lateral (
+            select e.data from events e
+            where k.kind is not null and e.sequenced and e.tenant_id = f.tenant_id and e.id = f.event_id
+              and e.created_at = f.created_at offset 0
+          ) e on true
         ) e
       ), reached as (
         select tenant_id, count(*) as scanned, max(sequence) as sequence from picked group by tenant_id

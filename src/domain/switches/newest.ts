@@ -14,8 +14,8 @@ export type NewestRows = {
 export async function findNewestRows(sql: Sql): Promise<NewestRows> {
   const [event = null] = await sql<NonNullable<NewestRows['event']>[]>`
     select e.id, e.type, e.created_at from tenants t cross join lateral (
-      (select id, type, created_at from events e where e.sequenced and e.tenant_id = t.id and e.sequence is not null
-        order by e.sequence desc limit 1)
+      (select event_id as id, type, created_at from feed_entries f where f.tenant_id = t.id
+        order by f.sequence desc limit 1)
       union all
       (select id, type, created_at from events e where not e.sequenced and e.tenant_id = t.id
         order by e.created_at desc limit 1)) e

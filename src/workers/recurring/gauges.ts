@@ -3,7 +3,7 @@
 import type { Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { findDueDeliveries } from '#domain/deliveries/late.ts'
-import { findOldestUnsequencedAge } from '#domain/feed.ts'
+import { findOldestUnsequencedAge } from '#domain/sequencing.ts'
 import { findPartitionsAhead } from '#domain/history.ts'
 import { findFailingRuns } from '#domain/jobs/recurring.ts'
 import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
