@@ -20,6 +20,7 @@ type Unit =
   | 'jobs/s'
   | 'events/s'
   | 'requests'
+  | 'rows/h'
   | 'ms'
   | 's'
   | 'MB'

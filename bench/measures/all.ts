@@ -11,6 +11,7 @@ import type { Measure } from './measure.ts'
 import { messages } from './messages.ts'
 import { payouts } from './payouts.ts'
 import { queue } from './queue.ts'
+import { snapshot } from './snapshot.ts'
 import { start } from './start.ts'
 import { webhooks } from './webhooks.ts'
 
@@ -28,4 +29,5 @@ export const MEASURES: Measure[] = [
   start,
   growth,
   dashboard,
+  snapshot,
 ]

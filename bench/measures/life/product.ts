@@ -21,14 +21,21 @@ const NO_RECONCILIATION = { RECONCILE_AFTER_S: '1000000' }
 type Product = { target: Target; sql: Sql; [Symbol.asyncDispose](): Promise<void> }
 /** `env`: the variables for additional processes. */
 export type ProductProcesses = Product & {
+  database_url: string
   keys: Key[]
   api: Running
   worker: Running
   env: Record<string, string>
 }
 
-/** Starts API, webhooks host and worker with their own database, Redis and emulators that notify them. */
-export async function startProductProcesses(system: System): Promise<ProductProcesses> {
+/**
+ * Starts API, webhooks host and worker with their own database, Redis and emulators that notify them. `variables`: more
+ * variables of each.
+ */
+export async function startProductProcesses(
+  system: System,
+  variables: Record<string, string> = {},
+): Promise<ProductProcesses> {
   await using cleanup = new AsyncDisposableStack()
   const database_url = await system.createDatabase('migrated')
   const sql = openSql(cleanup, database_url)
@@ -36,7 +43,7 @@ export async function startProductProcesses(system: System): Promise<ProductProc
   cleanup.defer(folder.remove)
   const redis = await needRedis({ data_dir: folder.path })
   cleanup.defer(() => redis.stop())
-  const servers = { DATABASE_URL: database_url, REDIS_URL: redis.url, ...NO_RECONCILIATION }
+  const servers = { DATABASE_URL: database_url, REDIS_URL: redis.url, ...NO_RECONCILIATION, ...variables }
   const webhooks = cleanup.use(await system.startProduct('webhooks', servers))
   const providers = await system.startNotifyingProviders(cleanup, webhooks.url)
   const env = { ...servers, ...providerVariables((name) => providers.get(name)!.addresses) }
@@ -45,7 +52,16 @@ export async function startProductProcesses(system: System): Promise<ProductProc
   const keys = await createKeys(sql, 100)
   const target = targetOf({ sql, keys, url: api.url, provider: providers.get('stripe')! })
   const disposables = cleanup.move()
-  return { target, sql, keys, api, worker, env, [Symbol.asyncDispose]: () => disposables.disposeAsync() }
+  return {
+    target,
+    sql,
+    database_url,
+    keys,
+    api,
+    worker,
+    env,
+    [Symbol.asyncDispose]: () => disposables.disposeAsync(),
+  }
 }
 
 /** Starts everything with `npm start`, with its embedded servers and emulators. */
