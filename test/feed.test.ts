@@ -1,6 +1,8 @@
 // Tests the feed of events: each reader receives each event once, in one order, even after late commits.
 import { randomUUID } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest'
 import { queueConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
@@ -128,6 +130,30 @@ async function blockSequencer(world: World): Promise<{ release: () => Promise<vo
     },
   }
 }
+
+test('the migration of older events gives each its entry, in batches, and can be repeated', async ({
+  world,
+}) => {
+  const tenants = [await world.clientOf(), await world.clientOf()]
+  for (const [nth, { tenant_id }] of tenants.entries())
+    await world.sql`
+      insert into events (tenant_id, type, subject_id, data, sequenced, sequence, created_at)
+      select ${tenant_id}, 'customer.updated', gen_random_uuid(), '{}', true, n, now() + n % 3 * interval '7 days'
+      from generate_series(1, ${[7000, 3][nth]!}::integer) n`
+  const file = new URL('../migrations/0032_feed_entries.concurrently.sql', import.meta.url)
+  const owner = postgres(world.env['DATABASE_URL']!, { max: 1 })
+  onTestFinished(() => owner.end())
+  for (let time = 0; time < 2; time++) await owner.unsafe(await readFile(file, 'utf8'))
+  const entries = await owner`
+    select f.tenant_id, count(*)::integer as entries, count(e.id)::integer as events, max(f.sequence)::integer as last
+    from feed_entries f left join events e on e.tenant_id = f.tenant_id and e.id = f.event_id
+      and e.created_at = f.created_at and e.sequence = f.sequence and e.type = f.type
+    where f.tenant_id = any(${tenants.map(({ tenant_id }) => tenant_id)}::uuid[]) group by 1 order by 2 desc`
+  expect(entries).toEqual([
+    { tenant_id: tenants[0]!.tenant_id, entries: 7000, events: 7000, last: 7000 },
+    { tenant_id: tenants[1]!.tenant_id, entries: 3, events: 3, last: 3 },
+  ])
+})
 
 describe('a list', () => {
   let shop: Tenant

@@ -1,7 +1,7 @@
 // Each metric of a real process moves with what it measures.
+import postgres from 'postgres'
 import { afterAll, describe, expect, onTestFinished } from 'vitest'
 import { COMMIT, VERSION } from '#core/version.ts'
-import { connectDatabase } from '#core/pool.ts'
 import { createNextPartition } from '#domain/history.ts'
 import { freePort } from '#start/ports.ts'
 import { createClient, type Answer } from '#test/client.ts'
@@ -165,8 +165,9 @@ describe('a worker', () => {
       'sluice_database_oldest_snapshot_seconds',
       'sluice_database_oldest_writing_transaction_seconds',
     ]
+    // Not the pool of the product, which replaces connections that a busy machine answers late.
     const open = (url: string, application_name: string) => {
-      const sql = connectDatabase(url, { max: 1, application_name })
+      const sql = postgres(url, { max: 1, connection: { application_name } })
       onTestFinished(() => sql.end())
       return sql
     }
