@@ -50,9 +50,10 @@ const pay = (world: World) => authorizedPayment(world.client)
 /** The counts of notifications, jobs and attempts of an event. */
 async function countsOf(world: World, event: { id: string }) {
   const [row] = await world.sql`
-    select (select count(*) from notifications where event_id = ${event.id}) as stored,
-      (select count(*) from jobs where dedupe_key like '%' || ${event.id}) as jobs,
-      (select count(*) from all_job_attempts a join jobs j on j.id = a.job_id where j.dedupe_key like '%' || ${event.id}) as attempts`
+    with n as (select id from notifications where event_id = ${event.id}),
+    j as (select j.id from jobs j join n on j.payload ->> 'notification_id' = n.id::text)
+    select (select count(*) from n) as stored, (select count(*) from j) as jobs,
+      (select count(*) from all_job_attempts a join j on j.id = a.job_id) as attempts`
   return { ...row }
 }
 
@@ -93,6 +94,10 @@ describe('the host', () => {
     await world.drain()
     expect(await stateOf(world, event)).toBe('ignored')
     expect(await countsOf(world, event)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
+    // The job has the id of the notification, which makes it unique: a key would be a second index entry.
+    const jobs = await world.sql`
+      select n.event_id, j.dedupe_key from notifications n join jobs j on j.id = n.id where n.event_id = ${event.id}`
+    expect([...jobs]).toEqual([{ event_id: event.id, dedupe_key: null }])
   })
 
   test('accepts an event with any content type or none, and an event whose object has no id', async ({

@@ -79,8 +79,7 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
   const traced =
     trace_context === undefined ? sql`` : sql`|| jsonb_build_object('trace_context', ${trace_context}::text)`
   const to_apply = sql`
-    select stored.id, input.provider, input.account, input.event_id, input.will_wake, input.request_id,
-      ${trace_context ?? null}::text as trace_context
+    select stored.id, input.will_wake, input.request_id, ${trace_context ?? null}::text as trace_context
     from stored join input on input.id = stored.id where stored.state = 'received'`
   return await sql<StoredOutcome[]>`
     with input as (
@@ -165,8 +164,7 @@ export async function compareWaiting(sql: Sql, limit: number): Promise<ComparedN
  */
 async function writeJudgements(sql: Sql, judgements: Fragment): Promise<ComparedNotification[]> {
   const to_apply = sql`
-    select written.id, written.provider, written.account, written.event_id, false as will_wake, written.request_id,
-      written.trace_context
+    select written.id, false as will_wake, written.request_id, written.trace_context
     from written where written.state = 'received'
       and not exists (select from jobs j where j.id = written.id offset 0)`
   return await sql<ComparedNotification[]>`
@@ -180,7 +178,7 @@ async function writeJudgements(sql: Sql, judgements: Fragment): Promise<Compared
         resource = case when judgement.state = 'applied' then judgement.resource end,
         resource_id = case when judgement.state = 'applied' then judgement.resource_id end
       from judgement where n.id = judgement.id
-      returning n.id, n.state, n.provider, n.account, n.event_id, old.reported ->> 'request_id' as request_id,
+      returning n.id, n.state, n.event_id, old.reported ->> 'request_id' as request_id,
         old.reported ->> 'trace_context' as trace_context, judgement.tenant_id, judgement.resource,
         judgement.resource_id
     ),
@@ -213,14 +211,14 @@ function wasCallRepeated(sql: Sql | Tx): Fragment {
 }
 
 /**
- * Enqueues jobs that apply notifications, which have `id, provider, account, event_id, will_wake, request_id,
- * trace_context`.
+ * Enqueues jobs that apply notifications, which have `id, will_wake, request_id, trace_context`. The job of a
+ * notification has the id of the notification, so a notification has one job without a `dedupe_key`.
  */
 function enqueuingToApply(sql: Sql | Tx, notifications: Fragment): Fragment {
   const requested = sql`
     select id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as resource_id,
       jsonb_build_object('notification_id', id) as payload, will_wake,
-      provider || ':' || account || ':' || event_id as dedupe_key, request_id, trace_context
+      null::text as dedupe_key, request_id, trace_context
     from (${notifications}) notification`
   return enqueuing(sql, applyNotification, requested, undefined, undefined, sql`trace_context`)
 }
