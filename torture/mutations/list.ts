@@ -108,7 +108,7 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     name: 'unique-key',
-    about: 'a notification is unique neither by its id nor by the id of its event',
+    about: 'the id of a notification is not derived from the id of its event',
     expect: 'a notification was stored twice',
     faults: ['kill-worker'],
     patches: [
@@ -116,16 +116,6 @@ export const MUTATIONS: Mutation[] = [
         file: 'src/domain/notifications/notification.ts',
         from: 'id: derivedId(provider, account, event_id)',
         to: 'id: derivedId(provider, account, event_id, String(performance.now()))',
-      },
-      {
-        file: 'migrations/0007_notifications.sql',
-        from: 'constraint notifications_once unique (provider, account, event_id),\n',
-        to: '',
-      },
-      {
-        file: 'migrations/0002_jobs.sql',
-        from: 'create unique index jobs_dedupe',
-        to: 'create index jobs_dedupe',
       },
     ],
   },
