@@ -15,6 +15,7 @@ const TABLES = [
   'ledger_transfers',
   'unsequenced_events',
   'sequenced_events',
+  'feed_entries',
   'webhook_deliveries',
 ]
 
