@@ -81,9 +81,10 @@ export const redisPrefix = (queue: string) => `{sluice:${queue}}`
 export const wakeupOptions: DefaultJobOptions = { attempts: 1, removeOnComplete: true, removeOnFail: true }
 
 export const workerSettings = {
-  // BullMQ redelivers a wake-up of a dead worker within 15 s; the sweep claims the job row long before.
   lockDuration: 10_000,
-  stalledInterval: 2_000,
+  // The interval at which BullMQ looks for the wake-ups of dead workers, in each queue. It redelivers them after two
+  // intervals at most; the sweep claims the job row long before.
+  stalledInterval: 30_000,
   // BullMQ must not fail a job whose workers died repeatedly: the limit of attempts is in the job's row in Postgres.
   maxStalledCount: 1_000_000,
   runRetryDelay: 500,
