@@ -4,7 +4,6 @@ import { completeRecoveries, continueRecovery } from '#domain/deliveries/continu
 import type { BacklogPosition, ScannedBacklogs } from '#domain/deliveries/backlogs.ts'
 import {
   FIRST_BACKLOG,
-  hasBacklog,
   claimDeliveries,
   type NextScan,
   type ClaimedDeliveries,
@@ -15,15 +14,17 @@ import { repeatWhileCurrent, type Loop, type MustEnd } from './clock.ts'
 import type { WorkerContext } from './context.ts'
 import { createPace } from './pace.ts'
 import type { Performer } from './perform.ts'
+import { POLL_INTERVAL_MS, type HasWork } from './polled-work.ts'
 import { createSequencer } from './sequencer.ts'
 
-/** The interval between two claims while no backlog has changed, and between two pages of a scan. */
-const IDLE_INTERVAL_MS = 50
+/** The interval between two pages of a scan. */
+const PAGE_INTERVAL_MS = 50
 /** The interval between two claims while there is more work than one statement does. */
 const BUSY_INTERVAL_MS = 1
-/** The pause between two scans of all backlogs. */
+/** The pause between two scans of all backlogs, unless they are empty. */
 const SCAN_INTERVAL_MS = 200
-const RECOVERY_INTERVAL_MS = 1_000
+/** The interval of the loop for changed backlogs while none has changed: each change shortens it. */
+const UNCHANGED_INTERVAL_MS = 60_000
 /** The maximum number of concurrent attempts at an unproven endpoint: one that has not answered fast yet. */
 const UNPROVEN_WINDOW = 10
 /**
@@ -32,7 +33,13 @@ const UNPROVEN_WINDOW = 10
  */
 const UNPROVEN_SHARE = { of_all: 0.5, of_more: 0.25 }
 
-type DeliveryOptions = { queue: Queue; performer: Performer; worker: string; concurrency: number }
+type DeliveryOptions = {
+  queue: Queue
+  performer: Performer
+  worker: string
+  concurrency: number
+  hasWork: HasWork
+}
 
 /**
  * One worker at a time sequences events; a lock excludes the others. Each worker claims as many deliveries as it has
@@ -40,10 +47,16 @@ type DeliveryOptions = { queue: Queue; performer: Performer; worker: string; con
  */
 export function deliverEvents(context: WorkerContext, options: DeliveryOptions): Loop[] {
   const { sql } = context
+  const { hasWork } = options
   const backlogs = createBacklogs(() => scanning_changed.runNow())
-  const sequencer = createSequencer(context, options, (tenants) => backlogs.changed(tenants))
+  const sequencer = createSequencer(context, options, (tenants) => {
+    backlogs.changed(tenants)
+    if (tenants.length === 0) return
+    scan.expectWork()
+    scanning_all.runNow()
+  })
   const claim = createClaimer(context, options, backlogs)
-  const scan = createScan(sql, claim)
+  const scan = createScan(hasWork, claim)
   const sequencing = repeatWhileCurrent(
     context,
     'sequencing events',
@@ -53,7 +66,7 @@ export function deliverEvents(context: WorkerContext, options: DeliveryOptions):
   const scanning_changed = repeatWhileCurrent(
     context,
     'claiming deliveries of changed backlogs',
-    () => (backlogs.isEmpty() ? IDLE_INTERVAL_MS : BUSY_INTERVAL_MS),
+    () => (backlogs.isEmpty() ? UNCHANGED_INTERVAL_MS : BUSY_INTERVAL_MS),
     async () => await scanChanged(backlogs, claim),
   )
   // The regular scan has a loop of its own, so that new events do not wait for it.
@@ -66,8 +79,10 @@ export function deliverEvents(context: WorkerContext, options: DeliveryOptions):
   const recovering = repeatWhileCurrent(
     context,
     'recovering deliveries',
-    () => RECOVERY_INTERVAL_MS,
-    (mustEnd) => recover(sql, mustEnd),
+    () => POLL_INTERVAL_MS,
+    async (mustEnd) => {
+      if (await hasWork('recoveries')) await recover(sql, mustEnd)
+    },
   )
   return [sequencing, scanning_changed, scanning_all, recovering]
 }
@@ -195,14 +210,29 @@ async function scanChanged(backlogs: Backlogs, claim: Claim): Promise<void> {
 }
 
 /** The regular scan of all backlogs, a page at a time. */
-function createScan(sql: Sql, claim: Claim) {
+function createScan(hasWork: HasWork, claim: Claim) {
   let after = FIRST_BACKLOG
   let more_dropped = false
+  let is_empty = false
+  let is_expected = false
   return {
-    intervalMs: () =>
-      more_dropped ? BUSY_INTERVAL_MS : after === FIRST_BACKLOG ? SCAN_INTERVAL_MS : IDLE_INTERVAL_MS,
+    /** Records that the backlogs have new deliveries: the next scan does not ask. */
+    expectWork() {
+      is_empty = false
+      is_expected = true
+    },
+    intervalMs() {
+      if (more_dropped) return BUSY_INTERVAL_MS
+      if (after !== FIRST_BACKLOG) return PAGE_INTERVAL_MS
+      return is_empty ? POLL_INTERVAL_MS : SCAN_INTERVAL_MS
+    },
     async next(): Promise<void> {
-      if (after === FIRST_BACKLOG && !(await hasBacklog(sql))) return
+      if (after === FIRST_BACKLOG && !is_expected) {
+        // A scan of empty backlogs would run three statements for nothing.
+        is_empty = !(await hasWork('deliveries'))
+        if (is_empty) return
+      }
+      is_expected = false
       const claimed = await claim({ after })
       // Without room the next run scans the same page.
       if (claimed === undefined) return

@@ -43,6 +43,7 @@ import { startVerificationExpiry } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
 import { traceCall } from './job-span.ts'
 import { checkNewSecret } from './new-secrets.ts'
+import { pollWork, type HasWork } from './polled-work.ts'
 import { watchProviders } from './provider-watch.ts'
 import { callTimeoutOf, shutdownTimeoutOf } from './shutdown.ts'
 import { deliverEvents } from './deliveries.ts'
@@ -103,14 +104,21 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     performer,
     restart: async (name) => await consumers.get(name)?.restart(),
   })
+  const hasWork = pollWork(sql)
   const loops = [
     watchdog,
     startSweep(context, { queue, queues, performer, concurrencyOf, watchdog }),
-    compareWaitingNotifications(context),
+    compareWaitingNotifications(context, hasWork),
     context.provider_watch.report({ ...context, sql: recurring_sql }, worker),
-    ...startRecurring({ ...context, sql: recurring_sql }, queues, queue.accepted),
+    ...startRecurring({ ...context, sql: recurring_sql }, queues, { accepted: queue.accepted, hasWork }),
     ...(queues.some((name) => name === sendDelivery.queue)
-      ? deliverEvents(context, { queue, performer, worker, concurrency: config.DELIVERY_CONCURRENCY })
+      ? deliverEvents(context, {
+          queue,
+          performer,
+          worker,
+          concurrency: config.DELIVERY_CONCURRENCY,
+          hasWork,
+        })
       : []),
   ]
   log.info(
@@ -183,15 +191,15 @@ function openContext(
 function startRecurring(
   context: WorkerContext,
   queues: readonly QueueName[],
-  accepted: Queue['accepted'],
+  { accepted, hasWork }: { accepted: Queue['accepted']; hasWork: HasWork },
 ): Loop[] {
   const { config } = context
   return [
     startHoldExpiry(context, config.REQUIRES_ACTION_TTL_S),
     startVerificationExpiry(context, config.KYC_TTL_DAYS),
     startGauges(context),
-    startOperatorActs(context),
-    startProposals(context),
+    startOperatorActs(context, hasWork),
+    startProposals(context, hasWork),
     startLostRequests(context, accepted),
     startAccountDiscovery(context),
     startRollups(context),

@@ -140,7 +140,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'notification not matched yet',
     tables: ['notifications', 'notification_history'],
-    part: /from (notification_history h|notifications n) where [hn]\.id = input\.id|insert into notifications \(id, provider|where n\.id = (updates|change|inbound)\.notification_id|from notifications where id = \$\d+|where n\.provider = objects\.provider and n\.waits_for = objects\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications n where n\.state = \$\d+ and n\.due_at <= now\(\)|from judgement where n\.id = judgement\.id/,
+    part: /from (notification_history h|notifications n) where [hn]\.id = input\.id|insert into notifications \(id, provider|where n\.id = (updates|change|inbound)\.notification_id|from notifications where id = \$\d+|where n\.provider = objects\.provider and n\.waits_for = objects\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications (n )?where (n\.)?state = \$\d+ and (n\.)?due_at <= now\(\)|from judgement where n\.id = judgement\.id/,
     reason: 'its tenant is unknown until it is applied',
   },
   {
@@ -158,7 +158,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'scan of the backlogs of endpoints, and the oldest recovery',
     tables: ['webhook_due', 'webhook_recoveries'],
-    part: /^ ?select from webhook_due limit|from webhook_due w where \(w\.tenant_id, w\.endpoint_id\) > \(v\.tenant_id, v\.endpoint_id\)|from webhook_recoveries (r )?where (r\.)?status <> \$\d+ and (r\.)?after_at is (not )?null/,
+    part: /^ ?select from webhook_(due|recoveries where status <> \$\d+) ?$|from webhook_due w where \(w\.tenant_id, w\.endpoint_id\) > \(v\.tenant_id, v\.endpoint_id\)|from webhook_recoveries (r )?where (r\.)?status <> \$\d+ and (r\.)?after_at is (not )?null/,
     reason: 'finds due rows of all tenants; changes name the tenant',
   },
   {

@@ -98,12 +98,6 @@ export async function claimDeliveries(
   })
 }
 
-/** Whether any backlog exists. If none does, a scan would run three statements for nothing. */
-export async function hasBacklog(sql: Sql): Promise<boolean> {
-  const rows = await sql`select from webhook_due limit 1`
-  return rows.length > 0
-}
-
 async function claimFrom(tx: Tx, backlogs: DueBacklog[], options: ClaimOptions): Promise<ClaimsByBacklog> {
   const requested = tx`
     select job_id, tenant_id, endpoint_id as resource_id, true as will_wake, null::text as dedupe_key,

@@ -2,17 +2,16 @@
 import { carryOutNextProposal } from '#domain/proposals/carry-out.ts'
 import { repeatWhileCurrent, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
-
-/** Proposals are polled without a wake-up, because the query reads an index that is usually empty. */
-const POLL_INTERVAL_MS = 500
+import { POLL_INTERVAL_MS, type HasWork } from '../polled-work.ts'
 
 /** Runs in each worker. A step is one transaction, and no two workers process the same proposal. */
-export function startProposals({ sql, log, database }: WorkerContext): Loop {
+export function startProposals({ sql, log, database }: WorkerContext, hasWork: HasWork): Loop {
   return repeatWhileCurrent(
     { log, database },
     'proposals of operators',
     () => POLL_INTERVAL_MS,
     async (mustEnd) => {
+      if (!(await hasWork('proposals'))) return
       while (!mustEnd() && (await carryOutNextProposal(sql)));
     },
   )

@@ -3,20 +3,24 @@ import { metrics } from '#core/metrics.ts'
 import { compareWaiting } from '#domain/notifications/store.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeatWhileCurrent, type Loop } from '../clock.ts'
+import { POLL_INTERVAL_MS, type HasWork } from '../polled-work.ts'
 
 const BATCH_SIZE = 500
-/** The poll intervals: while notifications wait, and while no notification waits. */
-const POLL_INTERVAL_MS = 100
-const IDLE_POLL_INTERVAL_MS = 1_000
+/** The interval of comparisons while notifications wait. */
+const COMPARE_INTERVAL_MS = 100
 
 /** Starts the loop; safe in several workers at once. */
-export function compareWaitingNotifications({ sql, log, database, job_log }: WorkerContext): Loop {
+export function compareWaitingNotifications(
+  { sql, log, database, job_log }: WorkerContext,
+  hasWork: HasWork,
+): Loop {
   let found = 0
   return repeatWhileCurrent(
     { log, database },
     'waiting notifications',
-    () => (found === BATCH_SIZE ? 0 : found > 0 ? POLL_INTERVAL_MS : IDLE_POLL_INTERVAL_MS),
+    () => (found === BATCH_SIZE ? 0 : found > 0 ? COMPARE_INTERVAL_MS : POLL_INTERVAL_MS),
     async () => {
+      if (found === 0 && !(await hasWork('notifications'))) return
       found = 0
       const compared = await compareWaiting(sql, BATCH_SIZE)
       found = compared.length

@@ -1,0 +1,61 @@
+// Which statements the loops for rare work run while there is none.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import type { Sql } from '#core/db.ts'
+import type { PolledWork } from '#domain/polled-work.ts'
+import { pollWork } from '#workers/polled-work.ts'
+import { startOperatorActs } from '#workers/recurring/operator-acts.ts'
+import { startProposals } from '#workers/recurring/proposals.ts'
+import { compareWaitingNotifications } from '#workers/recurring/waiting.ts'
+
+const NOTHING: PolledWork = {
+  acts: false,
+  proposals: false,
+  recoveries: false,
+  deliveries: false,
+  notifications: false,
+}
+
+/** A connection that answers each statement with `found`, and records the statements and transactions. */
+function connectionOf(found: PolledWork) {
+  const statements: string[] = []
+  const tagged = (strings: TemplateStringsArray) => {
+    statements.push(strings.join(' '))
+    return Promise.resolve([found])
+  }
+  const sql = Object.assign(tagged, {
+    begin() {
+      statements.push('begin')
+      return Promise.resolve(false)
+    },
+  })
+  return { sql: sql as unknown as Sql, statements }
+}
+
+test('the loops of all kinds share one statement', async () => {
+  const { sql, statements } = connectionOf({ ...NOTHING, recoveries: true })
+  const hasWork = pollWork(sql)
+  const kinds = Object.keys(NOTHING) as (keyof PolledWork)[]
+  const answers = await Promise.all(kinds.map(async (kind) => [kind, await hasWork(kind)]))
+  expect(Object.fromEntries(answers)).toEqual({ ...NOTHING, recoveries: true })
+  expect(statements).toHaveLength(1)
+})
+
+test('loops without work run no statement of their own', async () => {
+  const { sql, statements } = connectionOf(NOTHING)
+  const asked = new Set<keyof PolledWork>()
+  const hasWork = async (kind: keyof PolledWork) => {
+    asked.add(kind)
+    return false
+  }
+  const database = { isCurrent: () => true, track: (work: () => Promise<void>) => work() }
+  const context = { sql, log: { warn: () => {} }, database } as never
+  const loops = [
+    startOperatorActs(context, hasWork),
+    startProposals(context, hasWork),
+    compareWaitingNotifications(context, hasWork),
+  ]
+  while (asked.size < loops.length) await sleep(10)
+  await Promise.all(loops.map((loop) => loop.close()))
+  expect(statements).toEqual([])
+})
