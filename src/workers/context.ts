@@ -7,6 +7,7 @@ import type { Vault } from '#core/secrets.ts'
 import type { DatabaseWatch } from '#domain/switches/watch.ts'
 import type { ProviderCredentials, Providers } from '#providers/configured.ts'
 import type { Receivers } from '#providers/receivers.ts'
+import type { Idleness } from './idleness.ts'
 import type { JobLog } from './job-log.ts'
 import type { ProviderWatch } from './provider-watch.ts'
 
@@ -20,6 +21,7 @@ export type WorkerContext = Providers & {
   /** Hashes addresses. Needs ADDRESS_KEY: only for queues that send messages or apply provider events of messages. */
   hashOf: AddressHash
   job_log: JobLog
+  idleness: Idleness
   provider_watch: ProviderWatch
   /** Posts events to the webhook endpoints of tenants. */
   receivers: Receivers

@@ -42,6 +42,7 @@ import { startRollups } from './recurring/rollups.ts'
 import { startVerificationExpiry } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
 import { traceCall } from './job-span.ts'
+import { createIdleness } from './idleness.ts'
 import { checkNewSecret } from './new-secrets.ts'
 import { pollWork, type HasWork } from './polled-work.ts'
 import { watchProviders } from './provider-watch.ts'
@@ -182,6 +183,7 @@ function openContext(
     credentials,
     hashOf: config.ADDRESS_KEY === undefined ? unset : createAddressHash(config.ADDRESS_KEY),
     job_log,
+    idleness: createIdleness(),
     provider_watch,
     receivers,
   }

@@ -94,6 +94,7 @@ export function createPerformer(
 
   /** Renews the job's lease and counts the job for its tenant until `work` ends. */
   async function withLease(job: ClaimedJob, work: (lease: Lease) => Promise<void>): Promise<void> {
+    context.idleness.end()
     const release = shares.acquire(job)
     const lease = leases.track(job)
     try {

@@ -52,7 +52,7 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
   const loop = repeatWhileCurrent(
     context,
     'audit',
-    () => Math.min(POLL_INTERVAL_MS, every_s * 1000),
+    context.idleness.interval(Math.min(POLL_INTERVAL_MS, every_s * 1000)),
     async (mustEnd) => {
       await setGauges(sql)
       await runIfDue(sql, NAME, (run) => audit(run, mustEnd), { first_after_s: every_s })

@@ -20,7 +20,8 @@ const SKIPPED_REASONS: Record<
  * Safe in several workers at once. A worker without the sender address or ADDRESS_KEY leaves this work to other
  * workers.
  */
-export function startEndpointNotices({ sql, log, database, vault, hashOf, config }: WorkerContext): Loop[] {
+export function startEndpointNotices(context: WorkerContext): Loop[] {
+  const { sql, log, database, idleness, vault, hashOf, config } = context
   const { SYSTEM_EMAIL_FROM: from, ADDRESS_KEY } = config
   if (from === undefined || ADDRESS_KEY === undefined) {
     const missing = from === undefined ? 'EMAIL_FROM' : 'ADDRESS_KEY'
@@ -30,7 +31,7 @@ export function startEndpointNotices({ sql, log, database, vault, hashOf, config
   const loop = repeatWhileCurrent(
     { log, database },
     'notices of disabled endpoints',
-    () => POLL_INTERVAL_MS,
+    idleness.interval(POLL_INTERVAL_MS),
     async (mustEnd) => {
       const put_off: NotifiedEndpoint[] = []
       let notified: NotifiedEndpoint[]

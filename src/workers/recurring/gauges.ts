@@ -21,16 +21,20 @@ const MAX_COUNTED = 10_000
 const INTERVAL_MS = 5_000
 /** Partitions change once a week. */
 const PARTITIONS_INTERVAL_MS = 60_000
-/** With large backlogs the gauges are read less often, so that they take at most a hundredth of the database's time. */
+/**
+ * With large backlogs the gauges are read less often, so that they take at most a hundredth of the database's time, and
+ * while the worker is idle.
+ */
 const TIME_SHARE = 100
 const MAX_INTERVAL_MS = 20_000
 
 /** Sets the gauges every few seconds, in each worker. */
-export function startGauges({ sql, log }: WorkerContext): Loop {
+export function startGauges({ sql, log, idleness }: WorkerContext): Loop {
   const setDatabaseGauges = createDatabaseGauges()
   const setPartitionGauges = createPartitionGauges()
   let took_ms = 0
-  const interval_ms = () => Math.min(MAX_INTERVAL_MS, Math.max(INTERVAL_MS, TIME_SHARE * took_ms))
+  const usual_ms = idleness.interval(INTERVAL_MS)
+  const interval_ms = () => Math.min(MAX_INTERVAL_MS, Math.max(usual_ms(), TIME_SHARE * took_ms))
   return repeat(log, 'gauges', interval_ms, async () => {
     const began_at = performance.now()
     // The gauges of the other groups are set even if one group fails.

@@ -6,43 +6,38 @@ import { repeatWhileCurrent, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Safe in several workers at once. A payment whose buyer does nothing for `action_ttl_s` seconds is canceled. */
-export function startHoldExpiry({ sql, database, log }: WorkerContext, action_ttl_s: number): Loop {
-  return repeatWhileCurrent(
-    { log, database },
-    'expiry',
-    () => 5_000,
-    async () => {
-      if (database.isHeld()) return
-      await warnOfExpiry(sql, 100)
-      const to_cancel = [
-        ...(await findExpiredHolds(sql, 100)).map((hold) => ({
-          ...hold,
-          reason: null,
-          cancellation_reason: 'expired',
-        })),
-        ...(await findAbandonedPayments(sql, action_ttl_s, 100)).map((payment) => ({
-          ...payment,
-          reason: 'abandoned',
-          cancellation_reason: 'abandoned',
-        })),
-      ]
-      if (to_cancel.length === 0) return
-      await requestCancels(
-        sql,
-        to_cancel.map(({ tenant_id, id, reason, cancellation_reason }) => ({
-          tenant_id,
-          payment_id: id,
-          job_id: newId(),
-          event_id: newId(),
-          will_wake: false,
-          idempotency_key: null,
-          route: '',
-          fingerprint: '',
-          request_id: null,
-          reason,
-          cancellation_reason,
-        })),
-      )
-    },
-  )
+export function startHoldExpiry({ sql, database, log, idleness }: WorkerContext, action_ttl_s: number): Loop {
+  return repeatWhileCurrent({ log, database }, 'expiry', idleness.interval(5_000), async () => {
+    if (database.isHeld()) return
+    await warnOfExpiry(sql, 100)
+    const to_cancel = [
+      ...(await findExpiredHolds(sql, 100)).map((hold) => ({
+        ...hold,
+        reason: null,
+        cancellation_reason: 'expired',
+      })),
+      ...(await findAbandonedPayments(sql, action_ttl_s, 100)).map((payment) => ({
+        ...payment,
+        reason: 'abandoned',
+        cancellation_reason: 'abandoned',
+      })),
+    ]
+    if (to_cancel.length === 0) return
+    await requestCancels(
+      sql,
+      to_cancel.map(({ tenant_id, id, reason, cancellation_reason }) => ({
+        tenant_id,
+        payment_id: id,
+        job_id: newId(),
+        event_id: newId(),
+        will_wake: false,
+        idempotency_key: null,
+        route: '',
+        fingerprint: '',
+        request_id: null,
+        reason,
+        cancellation_reason,
+      })),
+    )
+  })
 }

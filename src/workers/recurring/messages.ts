@@ -29,26 +29,19 @@ const BATCH_SIZE = 500
 
 /** Starts the lookups and the erasure; each step is safe in several workers at once. */
 export function startMessageUpkeep(context: WorkerContext, retention_days: number): Loop {
-  const { sql, database, sms } = context
+  const { sql, database, idleness, sms } = context
+  const poll_interval = idleness.interval(POLL_INTERVAL_MS)
   const repeatWhileFull = async (mustEnd: MustEnd, step: () => Promise<number>, at_once = BATCH_SIZE) => {
     while (!mustEnd() && (await step()) === at_once);
   }
-  let lookup_interval_ms = POLL_INTERVAL_MS
+  let refused_ms = 0
   return together([
-    repeatWhileCurrent(
-      context,
-      'texts of old messages',
-      () => POLL_INTERVAL_MS,
-      async (mustEnd) => {
-        if (!database.isHeld())
-          await repeatWhileFull(mustEnd, () => eraseOldTexts(sql, retention_days, BATCH_SIZE))
-      },
-    ),
-    repeatWhileCurrent(
-      context,
-      'old counts of messages',
-      () => POLL_INTERVAL_MS,
-      (mustEnd) => repeatWhileFull(mustEnd, () => deleteOldMessageCounts(sql, BATCH_SIZE)),
+    repeatWhileCurrent(context, 'texts of old messages', poll_interval, async (mustEnd) => {
+      if (!database.isHeld())
+        await repeatWhileFull(mustEnd, () => eraseOldTexts(sql, retention_days, BATCH_SIZE))
+    }),
+    repeatWhileCurrent(context, 'old counts of messages', poll_interval, (mustEnd) =>
+      repeatWhileFull(mustEnd, () => deleteOldMessageCounts(sql, BATCH_SIZE)),
     ),
     repeatWhileCurrent(
       context,
@@ -65,15 +58,15 @@ export function startMessageUpkeep(context: WorkerContext, retention_days: numbe
           repeatWhileCurrent(
             context,
             RUN_NAME,
-            () => lookup_interval_ms,
+            () => Math.max(refused_ms, poll_interval()),
             async (mustEnd) => {
-              lookup_interval_ms = POLL_INTERVAL_MS
+              refused_ms = 0
               await repeatWhileFull(
                 mustEnd,
                 async () => {
                   const { due, refused } = await lookUpUnreported(context, sms)
                   if (refused === null) return due
-                  lookup_interval_ms = refused.wait_ms
+                  refused_ms = refused.wait_ms
                   throw new RunError(refused.reason)
                 },
                 LOOKUP_BATCH_SIZE,

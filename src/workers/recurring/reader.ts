@@ -29,19 +29,20 @@ export type ListReading = { unread: UnreadSwitches | undefined; mustEnd: MustEnd
 
 /** Starts the reader; one worker at a time reads. */
 export function startReader(
-  { sql, database, log }: WorkerContext,
+  { sql, database, log, idleness }: WorkerContext,
   { name, check_every_s, after_s, beforeReading, read }: Reader,
 ): Loop {
   let has_more = false
-  let next_at = performance.now() + check_every_s * 1000
+  const interval_ms = idleness.interval(check_every_s * 1000)
+  let checked_at = performance.now()
   return repeatWhileCurrent(
     { log, database },
     name,
     () => (has_more ? 0 : HELD_INTERVAL_MS),
     async (mustEnd) => {
-      if (!has_more && performance.now() < next_at && !database.isHeld()) return
+      if (!has_more && performance.now() - checked_at < interval_ms() && !database.isHeld()) return
       has_more = false
-      next_at = performance.now() + check_every_s * 1000
+      checked_at = performance.now()
       const unread = await findUnreadSwitches(sql, after_s)
       if (unread !== undefined) {
         await beforeReading?.(unread)

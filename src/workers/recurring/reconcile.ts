@@ -32,9 +32,9 @@ export type ReconcileOptions = {
 
 /** Starts all kinds of reconciling; one worker at a time performs each. */
 export function startReconciler(context: WorkerContext, options: ReconcileOptions): Loop {
-  const { sql, log, database, processor } = context
+  const { sql, log, database, idleness, processor } = context
   const { every_s, after_s, objects_every_s } = options
-  const interval_ms = () => every_s * 1000
+  const interval_ms = idleness.interval(every_s * 1000)
   const warnOfFailing = createListWarning(context, processor.name, () =>
     database.isHeld() ? 'awaited' : 'none',
   )

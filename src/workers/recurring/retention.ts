@@ -94,22 +94,17 @@ function retentionSteps(days: Days): [name: string, deletions: DeleteRows[], eve
 }
 
 /** Starts all retention work; each step is safe in several workers at once. */
-export function startRetention({ sql, database, log }: WorkerContext, days: Days): Loop {
+export function startRetention({ sql, database, log, idleness }: WorkerContext, days: Days): Loop {
   const moves = MOVES.map(([name, kind, move]) => {
     const moveInRun = (mustEnd: MustEnd) =>
       runIfDue(sql, name, (run) => moveFinishedRows(sql, run, { move, kind }, mustEnd))
-    return repeatWhileCurrent({ log, database }, name, () => POLL_INTERVAL_MS, moveInRun)
+    return repeatWhileCurrent({ log, database }, name, idleness.interval(POLL_INTERVAL_MS), moveInRun)
   })
   const deletions = retentionSteps(days).map(([name, steps, every_ms]) =>
-    repeatWhileCurrent(
-      { log, database },
-      name,
-      () => every_ms,
-      async (mustEnd) => {
-        if (database.isHeld()) return
-        for (const forget of steps) while (!mustEnd() && (await forget(sql, BATCH_SIZE)) === BATCH_SIZE);
-      },
-    ),
+    repeatWhileCurrent({ log, database }, name, idleness.interval(every_ms), async (mustEnd) => {
+      if (database.isHeld()) return
+      for (const forget of steps) while (!mustEnd() && (await forget(sql, BATCH_SIZE)) === BATCH_SIZE);
+    }),
   )
   const partitions = repeatWhileCurrent(
     { log, database },
@@ -120,7 +115,7 @@ export function startRetention({ sql, database, log }: WorkerContext, days: Days
   const erasing = repeatWhileCurrent(
     { log, database },
     'events of deleted customers',
-    () => POLL_INTERVAL_MS,
+    idleness.interval(POLL_INTERVAL_MS),
     async (mustEnd) => {
       while (!mustEnd() && (await eraseNextEvents(sql, ERASE_BATCH_SIZE)));
     },

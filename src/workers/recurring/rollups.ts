@@ -16,6 +16,8 @@ import type { WorkerContext } from '../context.ts'
 import { repeatWhileCurrent, type Loop, type MustEnd } from '../clock.ts'
 
 const POLL_INTERVAL_MS = 5_000
+/** The poll interval while the worker is idle. A count older than half a minute is outdated. */
+const IDLE_POLL_INTERVAL_MS = 15_000
 const INTERVAL_S = 10
 /** The number of jobs per statement, which take about 50 ms of the database's time. */
 const JOB_BATCH_SIZE = 10_000
@@ -27,11 +29,11 @@ const TRANSACTION_POLL_INTERVAL_MS = 100
 const DELETE_BATCH_SIZE = 1_000
 
 /** Starts the loop. */
-export function startRollups({ sql, log, database }: WorkerContext): Loop {
+export function startRollups({ sql, log, database, idleness }: WorkerContext): Loop {
   return repeatWhileCurrent(
     { log, database },
     'roll-ups',
-    () => POLL_INTERVAL_MS,
+    idleness.interval(POLL_INTERVAL_MS, IDLE_POLL_INTERVAL_MS),
     (mustEnd) => rollUpOnce(sql, { mustEnd }),
   )
 }
@@ -52,6 +54,7 @@ async function countDue(
   run: Run,
   { mustEnd, most }: { mustEnd: MustEnd; most: number },
 ): Promise<void> {
+  const counted_before = countPositionSchema.safeParse(run.position).data?.after
   const counted = await countAllJobs(sql, run, { mustEnd, most })
   if (counted === undefined) return
   // The steps that count payments store the position of the run again, so it must be the new position.
@@ -64,10 +67,16 @@ async function countDue(
     more ||= steps + 1 >= MAX_STEPS || mustEnd()
     if (more) break
   }
-  await deleteOldRollups(sql, counted.position.after, DELETE_BATCH_SIZE)
-  await deleteOldOutages(sql, DELETE_BATCH_SIZE)
+  // Rows are counts of minutes, so new ones become old once a minute.
+  if (more || minuteOf(counted_before) !== minuteOf(counted.position.after)) {
+    await deleteOldRollups(sql, counted.position.after, DELETE_BATCH_SIZE)
+    await deleteOldOutages(sql, DELETE_BATCH_SIZE)
+  }
   await endRun(sql, run, { position: counted.position, next_s: more ? 0 : INTERVAL_S })
 }
+
+/** The minute of a time in ISO 8601. */
+const minuteOf = (time: string | undefined) => time?.slice(0, 16)
 
 async function countAllJobs(
   sql: Sql,

@@ -4,11 +4,14 @@ import { repeatWhileCurrent, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Safe in several workers at once. A verification whose person does nothing for `ttl_days` days is canceled. */
-export function startVerificationExpiry({ sql, database, log }: WorkerContext, ttl_days: number): Loop {
+export function startVerificationExpiry(
+  { sql, database, log, idleness }: WorkerContext,
+  ttl_days: number,
+): Loop {
   return repeatWhileCurrent(
     { log, database },
     'abandoned verifications',
-    () => 5_000,
+    idleness.interval(5_000),
     async () => {
       if (!database.isHeld()) await cancelAbandonedVerifications(sql, ttl_days, 100)
     },
