@@ -5,9 +5,19 @@ import { list } from './config/list.ts'
 
 const SIGNATURE = /^(.*) ([0-9a-f]{64})$/s
 
-/** The keys for `name`, derived from those of ENCRYPTION_KEY: the newest, which is first, signs, and all verify. */
+let derived: { encryption_keys: string; name: string; keys: Buffer[] } | undefined
+
+/**
+ * The keys for `name`, derived from those of ENCRYPTION_KEY: the newest, which is first, signs, and all verify. The
+ * last ones are kept, because they are used every second.
+ */
 export function witnessKeys(encryption_keys: string, name: string): Buffer[] {
-  return list(encryption_keys).map((key) => Buffer.from(hkdfSync('sha256', key, '', `witness ${name}`, 32)))
+  if (derived?.encryption_keys === encryption_keys && derived.name === name) return derived.keys
+  const keys = list(encryption_keys).map((key) =>
+    Buffer.from(hkdfSync('sha256', key, '', `witness ${name}`, 32)),
+  )
+  derived = { encryption_keys, name, keys }
+  return keys
 }
 
 /** The text with its signature, which covers `name` too. */
