@@ -29,7 +29,7 @@ export function startLostRequests({ sql, log, database }: WorkerContext, accepte
     LOST_REQUESTS,
     () => POLL_INTERVAL_MS,
     async (mustEnd) => {
-      if (accepted === null || !database.hasSwitched()) return
+      if (accepted === null) return
       const { number } = positionOf(await findLastPosition(sql, LOST_REQUESTS))
       if ((await findUncomparedSwitch(sql, number)) === undefined) return
       await runIfDue(sql, LOST_REQUESTS, async (run) => {
