@@ -47,6 +47,10 @@ test.for(Object.keys(PARTS) as PartName[])(
         : !packages.has(folder)
     })
     expect(astray).toEqual([])
+    // Each of these takes several MB, and no process uses it: an HTTP framework without callers, and undici's fetch.
+    const unused = /\/undici\/lib\/(?:web|mock|cache)\//
+    expect(files.filter((file) => unused.test(file))).toEqual([])
+    expect(files.some((file) => file.includes('/fastify/'))).toBe(name !== 'worker')
     // Without traces, nothing of OpenTelemetry, except its interface, which prom-client loads.
     expect(files.filter((file) => /@opentelemetry\/(?!api\/)/.test(file))).toEqual([])
   },

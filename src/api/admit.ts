@@ -1,7 +1,7 @@
 // Admits requests: `admit` makes all checks that precede the reading of the body.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
-import { HEALTH_PATH } from '#core/listener.ts'
+import { HEALTH_PATH } from '#core/health.ts'
 import { refuseIfOverloaded } from '#core/process-pool.ts'
 import type { AreaStates } from '#domain/areas.ts'
 import type { Authenticate } from './auth.ts'

@@ -10,6 +10,7 @@ import Fastify, {
 } from 'fastify'
 import { limitConnections, refuseUnreadable, type ErrorBody } from './connections.ts'
 import { AppError } from './errors.ts'
+import { HEALTH_PATH } from './health.ts'
 import { newId } from './ids.ts'
 import type { Log } from './log.ts'
 import { reportAnswers } from './report-requests.ts'
@@ -18,9 +19,6 @@ import { isStopping } from './stopping.ts'
 
 /** The form of a request id from a caller. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
-
-/** For load balancers. They may share an address with callers, so this path has no rate limit. */
-export const HEALTH_PATH = '/healthz'
 
 const head_requests = new WeakSet<IncomingMessage>()
 

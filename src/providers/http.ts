@@ -1,10 +1,11 @@
 // The HTTP client for providers: one request per call, with a deadline for the whole call. A request is sent only while
 // the permit of its job is valid.
-import { Pool, type Dispatcher } from 'undici'
+import type { Dispatcher } from 'undici'
 import type { ProviderOperation } from '#core/config/providers.ts'
 import { createGate, type Gate } from '#core/gate.ts'
 import { toStorableJson } from '#core/json.ts'
 import type { Outcome, UnsuccessfulOutcome } from '#core/outcome.ts'
+import { Pool } from './dispatchers.ts'
 import { awaitPermit, currentPermit, NotStarted, type Permit } from './permit.ts'
 
 // Most answers have a few kB; a page of 100 refunds has about 150 kB.
@@ -132,7 +133,7 @@ function withSignal(permit: Permit, signal: AbortSignal | undefined): Permit {
   return signal === undefined ? permit : { ...permit, signal: AbortSignal.any([permit.signal, signal]) }
 }
 
-type Lane = { pool: Pool; gate: Gate }
+type Lane = { pool: Dispatcher; gate: Gate }
 type CallLimits = { deadline_ms: number; max_response_bytes: number }
 
 function openLane(origin: string): Lane {
@@ -150,7 +151,7 @@ function openLane(origin: string): Lane {
 
 /** Sends once with a valid permit. A permit that lapses before the connection is open is renewed. */
 async function send(
-  pool: Pool,
+  pool: Dispatcher,
   request: HttpRequest,
   limits: CallLimits,
   permit: Permit,
@@ -166,7 +167,7 @@ async function send(
  * Sends once and reads the answer, or rejects with `NoAnswer`. `lapsed`: nothing was sent, because the permit lapsed.
  */
 function exchange(
-  pool: Pool,
+  pool: Dispatcher,
   request: HttpRequest,
   { deadline_ms, max_response_bytes }: CallLimits,
   permit: Permit,

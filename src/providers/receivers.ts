@@ -1,7 +1,8 @@
 // Posts webhooks to URLs of tenants: only to public addresses, without redirects and proxies, with a deadline for the
 // whole attempt.
-import { Agent, type Dispatcher } from 'undici'
+import type { Dispatcher } from 'undici'
 import { problemOfUrlForm, type TenantUrlRules } from '#core/tenant-urls.ts'
+import { Agent } from './dispatchers.ts'
 import { stringEntries } from './http.ts'
 import { excerptOf, retryAfterMs } from './receivers/answer.ts'
 import { createConnector } from './receivers/connect.ts'
@@ -85,7 +86,7 @@ export function openReceivers(options: ReceiverOptions): Receivers {
 }
 
 function exchange(
-  agent: Agent,
+  agent: Dispatcher,
   { url, headers, body, valid }: ReceiverPost,
   deadline_ms: number,
   signal: AbortSignal,

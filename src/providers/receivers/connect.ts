@@ -1,9 +1,10 @@
 // Connects to receivers of tenants: the addresses are checked at every connect.
 import { isIP, type BlockList, type LookupFunction, type Socket } from 'node:net'
 import { callbackify } from 'node:util'
-import { buildConnector } from 'undici'
+import type * as undici from 'undici'
 import { lookupWithin, type Lookup } from '#core/lookup.ts'
 import { isReachable } from '#core/public-addresses.ts'
+import { buildConnector } from '../dispatchers.ts'
 import { createInterimFilter } from './interim.ts'
 
 /** The time for DNS lookup, connection and TLS handshake. */
@@ -27,7 +28,7 @@ export class AnswerTooLong extends Error {}
  * A connector for undici. It refuses a name if any of its addresses is neither public nor allowed. It closes a
  * connection with AnswerTooLong if an answer has more than 64 kB.
  */
-export function createConnector(lookup: Lookup, allowed: BlockList): buildConnector.connector {
+export function createConnector(lookup: Lookup, allowed: BlockList): undici.buildConnector.connector {
   const connect = buildConnector({
     allowH2: false,
     timeout: CONNECT_TIMEOUT_MS,
