@@ -80,7 +80,7 @@ async function highestRate(target: Target, seconds: number): Promise<number> {
   return rate
 }
 
-/** Authorizes and captures payments at this rate. `rate`: those that were captured, per second until all was applied. */
+/** Authorizes and captures payments at this rate. `rate`: captured payments per second until all is applied. */
 async function liveAt(target: Target, { rate, seconds }: { rate: number; seconds: number }) {
   const authorized: string[] = []
   const latencies: number[] = []
