@@ -2,11 +2,12 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect } from 'vitest'
+import { describe, expect, onTestFinished } from 'vitest'
 import { auditCommand } from '#commands/audit.ts'
 import { recoverCommand } from '#commands/recover.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
+import { connectDatabase } from '#core/pool.ts'
 import { auditChanges, auditEverything, AuditStopped, CHECK_NAMES } from '#domain/audit/audit.ts'
 import { notifications } from '#domain/audit/notifications.ts'
 import { fullScope } from '#domain/audit/scope.ts'
@@ -541,6 +542,19 @@ test('a check that exceeds its timeout is reported as unfinished', async ({ worl
   expect(code).toBe(2)
   expect(stdout).toMatch(/^keys +NOT FINISHED/m)
   expect(stdout).toMatch(/^notifications +holds/m)
+})
+
+test('a check of the audit may take longer than a transaction of a process', async ({ world }) => {
+  const options = { max: 2, application_name: 'test', transaction_timeout_ms: 100 }
+  const sql = connectDatabase(world.config.DATABASE_URL!, options)
+  onTestFinished(() => sql.end())
+  const blocker = await world.sql.reserve()
+  await blocker`begin`
+  await blocker`lock table idempotency_keys in access exclusive mode`
+  const { checks } = await auditEverything(sql, { timeout_ms: 1_000 })
+  await blocker`rollback`
+  blocker.release()
+  expect(checks.filter(({ unfinished }) => unfinished).map(({ check }) => check)).toContain('keys')
 })
 
 test('the audit command finds the database of `npm start`, and reports a missing database', async ({

@@ -271,6 +271,20 @@ describeIn('an error that ends a connection', { parts: [] }, (test) => {
     expect([databaseCode(error), isDatabaseFailure(error), isUnavailable(error)]).toEqual([code, true, true])
   })
 
+  test('ends a transaction of several statements at its time limit, and the pool works on', async () => {
+    const url = await postgresUrl()
+    const sql = connectDatabase(url, { max: 1, application_name: 'test', transaction_timeout_ms: 100 })
+    onTestFinished(() => sql.end({ timeout: 1 }))
+    const error: unknown = await sql
+      .begin(async (tx) => {
+        await tx`select 1`
+        await tx`select pg_sleep(60)`
+      })
+      .catch((ended: unknown) => ended)
+    expect([databaseCode(error), isUnavailable(error)]).toEqual(['25P04', true])
+    expect(await sql`select 1 as one`).toEqual([{ one: 1 }])
+  })
+
   test('is told apart from an error of a statement with the same code', async () => {
     const error: unknown = await open(await postgresUrl())`set no_setting = 1`.catch(
       (refused: unknown) => refused,

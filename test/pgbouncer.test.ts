@@ -1,7 +1,7 @@
 // Sluice behind PgBouncer in transaction mode, where each transaction may use another session.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
-import { databaseCode, databaseError, type Sql, type Tx } from '#core/db.ts'
+import { databaseCode, databaseError, isUnavailable, type Sql, type Tx } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
 import { freePort } from '#start/ports.ts'
 import { runCommand } from '#test/commands.ts'
@@ -146,6 +146,30 @@ test('a statement that is too slow for its pool is canceled behind PgBouncer', a
   const error: unknown = await sql`select pg_sleep(60)`.catch((cause: unknown) => cause)
   expect(databaseCode(error)).toBe('57014')
   expect(await sql`select 1 as one`).toEqual([{ one: 1 }])
+})
+
+test('a transaction of many short statements behind PgBouncer ends at the limit of its user', async () => {
+  const { sql, env } = deployment
+  const { pathname } = new URL(env['DATABASE_URL']!)
+  const settings = `alter role sluice_test_reader in database ${pathname.slice(1)}`
+  await sql.unsafe(`${settings} set transaction_timeout = '100ms'`)
+  onTestFinished(async () => void (await sql.unsafe(`${settings} reset transaction_timeout`)))
+  // Its sessions begin with the new setting.
+  const own = await startPgBouncer(env['DATABASE_URL']!, passwordsOf(env['DATABASE_URL']!))
+  onTestFinished(() => own.close())
+  const reader = connectDatabase(urlAs('reader', own.through(env['DATABASE_URL']!)), {
+    max: 1,
+    application_name: 'test',
+  })
+  onTestFinished(() => reader.end({ timeout: 1 }))
+  const error: unknown = await reader
+    .begin(async (tx) => {
+      for (;;) await tx`select pg_sleep(0.01)`
+    })
+    .catch((cause: unknown) => cause)
+  // PgBouncer passes the error on only if a statement is running.
+  expect(isUnavailable(error)).toBe(true)
+  expect(await reader`select 1 as one`).toEqual([{ one: 1 }])
 })
 
 test('without pgbouncer=true, the error names the parameter', async () => {

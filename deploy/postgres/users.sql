@@ -39,7 +39,9 @@ set pg_stat_statements.track = 'none';
 set pgaudit.log = 'none';
 
 begin;
-create role acme_owner login password :'owner_password';
+-- The limits of connections: the guide Sizing says how they are counted and raised. Their sum is below max_connections, so
+-- that no user can take the connections of another.
+create role acme_owner login connection limit 20 password :'owner_password';
 -- The owner of a database owns its schema `public` too.
 select format('alter database %I owner to acme_owner', current_database()) \gexec
 
@@ -51,17 +53,18 @@ create role sluice_worker in role sluice_service;
 create role sluice_dashboard in role sluice_service, sluice_api;
 create role sluice_reader;
 
-create role acme_api login password :'api_password' in role sluice_api;
-create role acme_webhooks login password :'webhooks_password' in role sluice_webhooks;
-create role acme_worker login password :'worker_password' in role sluice_worker;
-create role acme_dashboard login password :'dashboard_password' in role sluice_dashboard;
-create role acme_reports login password :'reports_password' in role sluice_reader;
+create role acme_api login connection limit 90 password :'api_password' in role sluice_api;
+create role acme_webhooks login connection limit 45 password :'webhooks_password' in role sluice_webhooks;
+create role acme_worker login connection limit 130 password :'worker_password' in role sluice_worker;
+create role acme_dashboard login connection limit 60 password :'dashboard_password' in role sluice_dashboard;
+create role acme_reports login connection limit 10 password :'reports_password' in role sluice_reader;
 -- Behind PgBouncer, the settings of sessions are settings of their users: SESSION_SETTINGS in
 -- src/core/postgres/settings.ts. acme_owner may not alter other users, so that `npm run migrate` cannot write them.
 select format('alter role %I in database %I set %I = %L', login, current_database(), name, value)
 from unnest(array['acme_api', 'acme_webhooks', 'acme_worker', 'acme_dashboard']) login,
   (values
     ('statement_timeout', '12000'),
+    ('transaction_timeout', '30000'),
     ('client_min_messages', 'warning'),
     ('plan_cache_mode', 'force_generic_plan'),
     ('enable_seqscan', 'off'),

@@ -40,7 +40,7 @@ export async function migrateBullTables(
       (await observer.query<BlockingSession>(blockingSessionsOf(pid))).rows
     const wait = { findBlockingSessions, report, tries }
     await retryWhileLocked("BullMQ's tables", wait, async (lock_timeout_ms) => {
-      await client.query(`set lock_timeout = ${lock_timeout_ms}`)
+      await client.query(`set transaction_timeout = 0; set lock_timeout = ${lock_timeout_ms}`)
       if (!(await isMigrated(client, schema))) await runMigrations(client, schema)
       await client.query(allowOnlyOurQueues(schema))
       await client.query(grants(schema))

@@ -4,6 +4,7 @@ import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import { toJobs, type WakeUpData } from './wakeup-messages.ts'
+import { SESSION_SETTINGS } from '#core/postgres/settings.ts'
 import { withTimeout } from '#core/timeout.ts'
 import { wakeupOptions, close_limit_ms, defaultSchema, ping_interval_ms } from './settings.ts'
 import { clientOptions, DatabaseStream } from './postgres-stream.ts'
@@ -13,6 +14,9 @@ export type PostgresAddress = { database_url: string; schema?: string }
 
 /** All versions use one channel: during a deployment they receive each other's messages. */
 const channel = 'sluice_outcomes'
+
+/** Sent when a session starts. */
+const limits = `-c transaction_timeout=${SESSION_SETTINGS.transaction_timeout}`
 
 type PostgresQueue = Queue<WakeUpData, void, string, WakeUpData, void, string, PostgresQueueBackend>
 type Connected = { connection: PostgresConnection; queueNamed: (name: string) => PostgresQueue }
@@ -134,7 +138,7 @@ function poolOptions(
     connectionTimeoutMillis: 2_000,
     keepAlive: true,
     // Wake-ups may be lost, so commits do not wait for the disk: this triples the throughput.
-    options: '-c synchronous_commit=off',
+    options: `${limits} -c synchronous_commit=off`,
     ...more,
   }
 }
@@ -235,6 +239,7 @@ function listen(
   async function listenOnce(): Promise<void> {
     const client = new Client({
       ...sockets.track(clientOptions(address.database_url)),
+      options: limits,
       connectionTimeoutMillis: 2_000,
       query_timeout: 2_000,
       keepAlive: true,

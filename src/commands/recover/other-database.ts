@@ -36,7 +36,8 @@ export async function openReadOnly(
   database: OtherDatabase,
   options: { max: number; application_name: string; statement_timeout_ms: number },
 ): Promise<Sql> {
-  const sql = connectDatabase(readOnlyUrl(database.url), options)
+  // Nothing writes to this database, so an old snapshot keeps nothing from being removed.
+  const sql = connectDatabase(readOnlyUrl(database.url), { ...options, transaction_timeout_ms: 0 })
   try {
     // A pooler may not pass the setting on.
     const [session] = await sql<{ is_read_only: boolean }[]>`

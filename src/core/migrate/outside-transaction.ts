@@ -73,10 +73,12 @@ async function runWithLongWait({ sql, name, wait }: OutsideStep, text: string): 
 async function runWithin(sql: postgres.Sql, lock_timeout_ms: number, text: string): Promise<void> {
   await sql.unsafe(`set lock_timeout = ${lock_timeout_ms}`)
   await sql.unsafe('set statement_timeout = 0')
+  await sql.unsafe('set transaction_timeout = 0')
   try {
     await sql.unsafe(text)
   } finally {
     await sql.unsafe('reset lock_timeout')
     await sql.unsafe('reset statement_timeout')
+    await sql.unsafe('reset transaction_timeout')
   }
 }

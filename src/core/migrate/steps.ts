@@ -35,7 +35,10 @@ export async function runInTransaction(
 ): Promise<void> {
   await retryWhileLocked(name, wait, async (lock_timeout_ms) => {
     await sql.begin(async (tx) => {
-      await tx.unsafe(`set local statement_timeout = 0; set local lock_timeout = ${lock_timeout_ms}`)
+      // Otherwise a limit of the server or the user could end a step in its middle.
+      await tx.unsafe(
+        `set local statement_timeout = 0; set local transaction_timeout = 0; set local lock_timeout = ${lock_timeout_ms}`,
+      )
       await takeLocks(tx, await inOrder(tx, locks))
       await tx.unsafe(`set local lock_timeout = ${WAIT_WITH_LOCKS_MS}`)
       await tx.unsafe(text)

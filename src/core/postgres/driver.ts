@@ -12,6 +12,8 @@ export type DriverOptions = {
   application_name: string
   /** Default: 12,000. */
   statement_timeout_ms?: number
+  /** The server ends the session of a transaction that takes longer; 0: no limit. Default: 30,000. */
+  transaction_timeout_ms?: number
   /** Reads and writes timestamps as `Date`, which loses microseconds: for libraries that expect `Date`. */
   dates?: boolean
 }
@@ -35,7 +37,7 @@ const DATE_TIMESTAMPS: postgres.PostgresType = {
 /** `onclose` is called for each connection that closes, or that must not be used any more. */
 export function openDriver(target: DatabaseTarget, options: DriverOptions, onclose: () => void): Sql {
   const { pgbouncer, settings } = target.address
-  const { statement_timeout_ms } = options
+  const { statement_timeout_ms, transaction_timeout_ms } = options
   return postgres({
     ...driverOptions(target),
     max: options.max,
@@ -51,6 +53,7 @@ export function openDriver(target: DatabaseTarget, options: DriverOptions, onclo
       ...(!pgbouncer && {
         ...SESSION_SETTINGS,
         statement_timeout: statement_timeout_ms ?? Number(SESSION_SETTINGS.statement_timeout),
+        transaction_timeout: transaction_timeout_ms ?? Number(SESSION_SETTINGS.transaction_timeout),
       }),
       ...settings,
       // Not even the address hides the warning of a commit that was not waited for.

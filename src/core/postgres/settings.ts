@@ -6,6 +6,8 @@ import { databaseCode, type Sql } from '../db.ts'
 /** In the units and spelling of `pg_settings.setting`. */
 export const SESSION_SETTINGS = {
   statement_timeout: '12000',
+  // A transaction of many statements ends too: an old snapshot keeps vacuum from removing the dead rows of all tables.
+  transaction_timeout: '30000',
   // Otherwise a setting of the server or the user could hide the warning that a commit did not wait for its synchronous
   // standby: see `unreplicated.ts`.
   client_min_messages: 'warning',

@@ -1,5 +1,5 @@
 // The audit checks invariants: of all rows, or of the rows that changed since a given time. It only reads.
-import { databaseCode, unionAll, type Sql, type Tx } from '#core/db.ts'
+import { isStatementTimeout, unionAll, type Sql, type Tx } from '#core/db.ts'
 import { findStage, type Cursor } from '../reconciliation/lookups.ts'
 import { RESOURCE_NAMES, rootIdColumn, rootOf, resourceOf, type ResourceKey } from '../resources.ts'
 import type { AuditScope, Checks, Limits, Problem } from './checks.ts'
@@ -31,7 +31,7 @@ type CheckResult = {
 export type AuditOptions = {
   /** Default: 600. */
   stuck_after_s?: number
-  /** The time limit of each check. Default: 600,000. */
+  /** The time limit of each check, which has a transaction of its own. Default: 600,000. */
   timeout_ms?: number
   /** Asked before each step: whether the audit ends there and throws `AuditStopped`. Default: it never does. */
   mustStop?: () => boolean
@@ -45,6 +45,8 @@ export const CHECK_NAMES = Object.keys(CHECKS)
 
 const STUCK_AFTER_S = 600
 const TIMEOUT_MS = 600_000
+/** The time that a transaction has besides its check. */
+const TRANSACTION_MARGIN_MS = 5_000
 const MAX_PROBLEMS = 1000
 /** The number of rows audited together, and about the maximum number of events in a step. */
 const BATCH_SIZE = 5_000
@@ -122,11 +124,7 @@ async function auditRows(sql: Sql, keys: ResourceKey[], options: AuditOptions): 
   for (const [resource, rows] of Map.groupBy(keys, ({ resource }) => resource))
     for (let start = 0; start < rows.length; start += BATCH_SIZE) {
       const scope = rowsScope(sql, resource, rows.slice(start, start + BATCH_SIZE))
-      reports.push(
-        await inSnapshot(sql, options, (tx) =>
-          runChecks(tx, checksOfRows(resource), scope, limitsOf(options)),
-        ),
-      )
+      reports.push(...(await runInSnapshots(sql, options, checksOfRows(resource), scope, limitsOf(options))))
     }
   return reports
 }
@@ -173,52 +171,46 @@ async function runInSnapshots(
   limits: Limits,
 ): Promise<AuditReport[]> {
   const reports: AuditReport[] = []
-  for (const [name, check] of Object.entries(checks))
-    reports.push(await inSnapshot(sql, options, (tx) => runChecks(tx, { [name]: check }, scope, limits)))
+  for (const [check, rowsOf] of Object.entries(checks)) {
+    const started = performance.now()
+    const query = async (tx: Tx) => [
+      ...(await tx<Problem[]>`
+        select ${check} as "check", found.* from (${rowsOf(tx, scope, limits)}) found limit ${MAX_PROBLEMS}`),
+    ]
+    const problems = await unlessTimeout(inSnapshot(sql, options, query))
+    const duration_ms = Math.round(performance.now() - started)
+    const result = { check, problems: problems?.length ?? 0, duration_ms, unfinished: problems === undefined }
+    reports.push({ problems: problems ?? [], checks: [result] })
+  }
   return reports
 }
 
-async function runChecks(tx: Tx, checks: Checks, scope: AuditScope, limits: Limits): Promise<AuditReport> {
-  const report: AuditReport = { problems: [], checks: [] }
-  for (const [check, rowsOf] of Object.entries(checks)) {
-    const started = performance.now()
-    const rows = await withTimeout(
-      tx,
-      (step) =>
-        step<Problem[]>`
-        select ${check} as "check", found.* from (${rowsOf(step, scope, limits)}) found limit ${MAX_PROBLEMS}`,
-    )
-    report.problems.push(...(rows ?? []))
-    report.checks.push({
-      check,
-      problems: rows?.length ?? 0,
-      duration_ms: Math.round(performance.now() - started),
-      unfinished: rows === undefined,
-    })
-  }
-  return report
-}
-
-// Returns undefined after a timeout. The savepoint keeps the transaction usable.
-async function withTimeout<T>(tx: Tx, query: (step: Tx) => Promise<T>): Promise<T | undefined> {
+/** Resolves with undefined after a timeout of the statement. */
+async function unlessTimeout<T>(result: Promise<T>): Promise<T | undefined> {
   try {
-    return (await tx.savepoint(query)) as T
+    return await result
   } catch (error) {
-    if (databaseCode(error) === '57014') return undefined
+    if (isStatementTimeout(error)) return undefined
     throw error
   }
 }
 
-// Connections are configured for lookups by key. An audit reads whole tables, so it changes those settings.
+/**
+ * Connections are configured for short reads by key. An audit reads whole tables, so it changes those settings. A new
+ * limit of the transaction takes effect only after the previous one was removed.
+ */
 async function inSnapshot<T>(
   sql: Sql,
   { timeout_ms = TIMEOUT_MS, mustStop = () => false }: AuditOptions,
   query: (tx: Tx) => Promise<T>,
 ) {
   if (mustStop()) throw new AuditStopped()
+  const transaction_timeout_ms = timeout_ms === 0 ? 0 : timeout_ms + TRANSACTION_MARGIN_MS
   return (await sql.begin('isolation level repeatable read read only', async (tx) => {
     await tx`
       select set_config('statement_timeout', ${String(timeout_ms)}, true),
+        set_config('transaction_timeout', '0', true),
+        set_config('transaction_timeout', ${String(transaction_timeout_ms)}, true),
         set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'on', true),
         set_config('enable_hashjoin', 'on', true), set_config('enable_mergejoin', 'on', true)`
     return await query(tx)

@@ -41,6 +41,8 @@ export async function drawInstallation(
   by: Actor,
 ): Promise<{ from: string; to: string } | { changed: DatabaseCopy }> {
   return await sql.begin(async (tx) => {
+    // No process uses the database, so that an old snapshot harms nothing. A copy can have millions of open jobs.
+    await tx`set local transaction_timeout = 0`
     // A process that starts reads the id: it waits for the new one, or is found.
     await tx`lock table installation in access exclusive mode`
     const found = await findDatabaseCopy(tx)

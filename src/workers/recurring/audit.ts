@@ -22,8 +22,11 @@ import { repeatWhileCurrent, type Loop, type MustEnd } from '../clock.ts'
 const NAME = 'audit'
 const POLL_INTERVAL_MS = 10_000
 const CLOSE_TIMEOUT_MS = 1_000
-/** A check that takes longer is stopped and reported as unfinished: an audit must not overload the database. */
-const CHECK_TIMEOUT_MS = 60_000
+/**
+ * A check that takes longer is stopped and reported as unfinished: an audit must not overload the database, and no
+ * process holds a snapshot for more than 30 s.
+ */
+const CHECK_TIMEOUT_MS = 25_000
 /**
  * The maximum number of stored rows with problems. Every audit checks the stored rows again until their problems are
  * solved.
