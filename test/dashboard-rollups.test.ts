@@ -19,6 +19,7 @@ import { countPayments } from '#domain/rollups/count-payments.ts'
 import { rollUpOnce } from '#workers/recurring/rollups.ts'
 import { createDatabase } from '#test/databases.ts'
 import { capturedPayment, createPayment, eventually, refund } from '#test/payments.ts'
+import { SMALL_TABLES } from '#test/plans.ts'
 import { urlAs } from '#test/users.ts'
 import { testIn, type World } from '#test/world.ts'
 
@@ -500,16 +501,3 @@ test('no query of the dashboard or of the roll-ups scans a table of jobs, paymen
   const scanned_tables = used.filter(({ seq_scan }) => seq_scan !== '0').map(({ relname }) => relname)
   expect(scanned_tables.filter((name) => !SMALL_TABLES.has(name))).toEqual([])
 })
-
-/** Tables with at most one row per tenant or per switch of the database. */
-const SMALL_TABLES = new Set([
-  'installation',
-  'lineage',
-  'database_switches',
-  'database_heartbeat',
-  'pauses',
-  'recurring_work',
-  'event_sequences',
-  'provider_outages',
-  'operation_outages',
-])

@@ -155,7 +155,9 @@ function freeSlots(tx: Tx, backlogs: DueBacklog[], { proven, last_at, unproven }
       cross join lateral (
         select j.tenant_id, j.resource_id from jobs j
         where j.queue = ${sendDelivery.queue} and j.tenant_id = l.tenant_id and j.finished_at is null
-          and j.name = ${sendDelivery.name} offset 0
+          and j.name = ${sendDelivery.name}
+        -- The order is that of the index of open jobs: another index may seem as cheap while no job is open.
+        order by j.priority, j.run_at offset 0
       ) j
       group by 1, 2
     ), backlog as (

@@ -37,7 +37,8 @@ export type DueJobs = {
  * in the index of open jobs, from `after` until it has found `room` tenants with due jobs. Its cost depends on
  * the jobs that it returns, not on the number of waiting tenants and jobs, except those that a switch of the database
  * holds while other jobs of their queue may be claimed. Tenants that it did not reach come
- * first in the next scan.
+ * first in the next scan. The order and the `offset` force a lookup by the index
+ * of open jobs for each tenant: otherwise PostgreSQL may read all open jobs until one matches, or hash all of them.
  */
 export async function findDue(
   sql: Sql,
@@ -70,7 +71,9 @@ export async function findDue(
         select n.tenant_id,
           not exists (select from pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = n.tenant_id)
           and coalesce(${remainingShare(sql, sql`v.share`, sql`n.tenant_id`)} > 0, true)
-          and exists (select from jobs j where j.queue = v.queue and j.tenant_id = n.tenant_id and ${due}) as due
+          and exists (
+            select from jobs j where j.queue = v.queue and j.tenant_id = n.tenant_id and ${due}
+            order by j.priority, j.run_at offset 0) as due
         from (${nextTenant(sql, without_wakeup ? hasNoWakeUp(sql) : undefined)}) n
       ) next
       where v.visited < ${TENANTS_PER_SCAN} and v.served < v.room

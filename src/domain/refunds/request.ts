@@ -46,14 +46,17 @@ export async function requestRefunds(
         ${jobRequestColumns(sql)}, payment_id uuid, refund_id uuid, amount_minor bigint, inexact_currencies text[],
         reason text, metadata jsonb)
     ), locked as (
-      select a.*, p.amount_refund_reserved_minor as reserved_minor,
-        p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
-      from (select * from requests where not key_used) a
-      join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id and p.currency <> all(a.inexact_currencies)
-      where p.status = 'captured'
-        and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor
-      order by p.tenant_id, p.id
-      for update of p
+      select a.*, p.reserved_minor, p.left_minor
+      from (select * from requests where not key_used order by tenant_id, payment_id) a
+      cross join lateral (
+        select p.amount_refund_reserved_minor as reserved_minor,
+          p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
+        from payments p
+        where p.tenant_id = a.tenant_id and p.id = a.payment_id and p.currency <> all(a.inexact_currencies)
+          and p.status = 'captured'
+          and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor
+        for update
+      ) p
     ), p as (
       update payments p set updated_at = clock_timestamp(),
         amount_refund_reserved_minor = l.reserved_minor + coalesce(l.amount_minor, l.left_minor)

@@ -69,7 +69,7 @@ async function writeEndpoint(
       select min(slot) as slot from requested a cross join generate_series(1, ${MAX_ENDPOINTS}::integer) slot
       where not exists (
         select from webhook_endpoints t
-        where t.tenant_id = a.tenant_id and t.slot = slot.slot and t.deleted_at is null)
+        where t.tenant_id = a.tenant_id and t.slot = slot.slot and t.deleted_at is null offset 0)
     ), e as (
       insert into webhook_endpoints (tenant_id, id, idempotency_key, slot, url, types, description, headers, secrets,
         ordered, max_in_flight, rate_per_s, metadata)
