@@ -281,8 +281,10 @@ describeIn('an error that ends a connection', { parts: [] }, (test) => {
         await tx`select pg_sleep(60)`
       })
       .catch((ended: unknown) => ended)
-    expect([databaseCode(error), isUnavailable(error)]).toEqual(['25P04', true])
-    expect(await sql`select 1 as one`).toEqual([{ one: 1 }])
+    // The driver may notice the end of the connection before it has read why.
+    expect(['25P04', 'CONNECTION_CLOSED']).toContain(databaseCode(error))
+    expect(isUnavailable(error)).toBe(true)
+    await expect.poll(() => sql`select 1 as one`.catch(() => [])).toEqual([{ one: 1 }])
   })
 
   test('is told apart from an error of a statement with the same code', async () => {

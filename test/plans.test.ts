@@ -120,7 +120,7 @@ describe('no generic plan scans a whole table or index that grows', () => {
   })
 })
 
-test.for([
+test.for<[name: string, text: string, table: string]>([
   ['a table without an index for the condition', `select from payments where amount_minor = $1`, 'payments'],
   [
     'a partial index whose condition is a parameter',
