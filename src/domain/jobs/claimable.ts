@@ -36,9 +36,9 @@ export type DueJobs = {
  * Round robin: the next job of every tenant precedes the second job of any. A scan steps from tenant to tenant
  * in the index of open jobs, from `after` until it has found `room` tenants with due jobs. Its cost depends on
  * the jobs that it returns, not on the number of waiting tenants and jobs, except those that a switch of the database
- * holds while other jobs of their queue may be claimed. Tenants that it did not reach come
- * first in the next scan. The order and the `offset` force a lookup by the index
- * of open jobs for each tenant: otherwise PostgreSQL may read all open jobs until one matches, or hash all of them.
+ * holds while other jobs of their queue may be claimed. Tenants that it did not reach come first in the next scan. The
+ * order and the `offset` force a lookup by the index of open jobs for each tenant: otherwise PostgreSQL may read all
+ * open jobs until one matches, or hash all of them.
  */
 export async function findDue(
   sql: Sql,
