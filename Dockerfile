@@ -35,8 +35,6 @@ LABEL org.opencontainers.image.title="sluice" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${NODE_IMAGE}"
 ENV NODE_ENV=production HOST=0.0.0.0 METRICS_HOST=0.0.0.0 METRICS_PORT=9464
-# One arena of glibc: each thread of V8 and libuv would otherwise keep freed memory of its own.
-ENV MALLOC_ARENA_MAX=1
 WORKDIR /opt/sluice
 # The packages change least often, so they are the first layer.
 COPY --from=production /opt/sluice/node_modules ./node_modules

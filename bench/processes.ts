@@ -105,15 +105,15 @@ function asPackaged(file: string): { flags: string[]; env: Record<string, string
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>
   }
-  const script = Object.values(scripts).find((script) => script.endsWith(` ${file}`)) ?? ''
-  const env = Object.fromEntries(
-    Array.from(script.matchAll(/\b([A-Z_]+)=(\S+) /g), ([, name, value]) => [name!, value!]),
-  )
-  const cache = env['NODE_COMPILE_CACHE']
+  const tokens = Object.values(scripts)
+    .find((script) => script.endsWith(` ${file}`))
+    ?.split(' ')
   return {
-    flags: script.split(' ').filter((token) => token.startsWith('--')),
+    flags: tokens?.filter((token) => token.startsWith('--')) ?? [],
     // The path becomes absolute, because a measured process runs in another folder.
-    env: cache === undefined ? env : { ...env, NODE_COMPILE_CACHE: join(root, cache) },
+    env: tokens?.[0]?.startsWith('NODE_COMPILE_CACHE=')
+      ? { NODE_COMPILE_CACHE: join(root, tokens[0].split('=')[1]!) }
+      : {},
   }
 }
 

@@ -297,26 +297,6 @@ test('the units of systemd share no user and no folder that they may write, and 
   for (const unit of units) expect(unit).toMatch(/^ExecStart=\S+\/node --disable-sigusr1 /m)
 })
 
-test('scripts, units of systemd, image and `npm start` limit the memory of a process equally', async () => {
-  const { scripts } = JSON.parse(await readRepositoryFile('package.json')) as {
-    scripts: Record<string, string>
-  }
-  const names = ['api', 'webhooks', 'worker', 'dashboard']
-  const limits = (text: string) => text.match(/--(?:max-|no-parallel)[^\s',]+/g)
-  const [expected] = names.map((name) => limits(scripts[name]!))
-  expect(expected).toContain('--max-old-space-size=512')
-  for (const name of names) {
-    expect(limits(scripts[name]!)).toEqual(expected)
-    expect(scripts[name]).toMatch(/^MALLOC_ARENA_MAX=1 /)
-    expect(limits(await readRepositoryFile(`deploy/systemd/sluice-${name}.service`))).toEqual(expected)
-  }
-  const supervisor = await readRepositoryFile('src/start/supervisor.ts')
-  expect(limits(supervisor)).toEqual(expected)
-  expect(supervisor).toContain("MALLOC_ARENA_MAX: '1'")
-  for (const file of ['Dockerfile', 'deploy/systemd/sluice-.service.d/hardening.conf'])
-    expect(await readRepositoryFile(file)).toMatch(/^(?:ENV |Environment=)MALLOC_ARENA_MAX=1$/m)
-})
-
 test('the ingress stores no body on its disk before a process bounds it', () => {
   expect(manifestNamed('Ingress', 'sluice')).toMatchObject({
     metadata: { annotations: { 'nginx.ingress.kubernetes.io/proxy-request-buffering': 'off' } },

@@ -113,10 +113,10 @@ function startChild(
     child = fork(program.file, program.args, {
       // The part has its own process group: Ctrl-C signals only this process, which stops the parts in order.
       detached: true,
-      // As in the scripts of package.json.
-      execArgv: ['--max-old-space-size=512', '--max-semi-space-size=8', '--no-parallel-scavenge'],
+      // The same limit as in the scripts of package.json.
+      execArgv: ['--max-old-space-size=512'],
       stdio: ['ignore', 'pipe', 'inherit', 'ipc', log_descriptor],
-      env: { MALLOC_ARENA_MAX: '1', ...process.env, ...program.env, [LOG_DESCRIPTOR]: String(LOG_FD) },
+      env: { ...process.env, ...program.env, [LOG_DESCRIPTOR]: String(LOG_FD) },
     })
   } catch (error) {
     onExit((error as Error).message, undefined)
