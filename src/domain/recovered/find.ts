@@ -49,7 +49,7 @@ export async function findRecoveredRows(sql: Sql): Promise<RecoveredRows> {
       select *, count(*) over (partition by resource)::integer as rows,
         row_number() over (partition by resource order by recovered_at desc, sequence desc) as nth from found) f
     left join events e on e.tenant_id = f.tenant_id and e.id = f.event_id and e.created_at = f.recovered_at
-    where nth <= ${LATEST} order by recovered_at desc, sequence desc`
+    where f.nth <= ${LATEST} order by f.recovered_at desc, f.sequence desc`
   const counts = new Map(rows.map(({ resource, rows: counted }) => [resource, counted]))
   return {
     counts: Array.from(counts, ([resource, counted]) => ({ resource, rows: counted })),
