@@ -2,11 +2,12 @@
 // time and work in turns, so a slow minute of the machine slows down both.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { resolve } from 'node:path'
+import { existsSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { z } from 'zod'
 import { median } from './compare.ts'
-import { verdictOf, type GuardedRow } from './guard.ts'
+import { differenceText, verdictOf, type GuardedRow } from './guard.ts'
 import { alignedText } from './table.ts'
 
 type Side = {
@@ -18,6 +19,15 @@ type Side = {
 
 const namesSchema = z.object({ work: z.array(z.string()) })
 const costSchema = z.object({ cpu_us: z.number() })
+
+/** Why the release in this folder cannot be measured; undefined if it can be. */
+export function problemOfRelease(folder: string): string | undefined {
+  if (!existsSync(folder)) return `there is no folder ${folder}.`
+  if (!existsSync(join(folder, 'bench/side.ts'))) return `the release in ${folder} has no option --against.`
+  if (!existsSync(join(folder, 'node_modules')))
+    return `the release in ${folder} is not installed: run npm ci there.`
+  return undefined
+}
 
 /** Does the guarded work of this measure here (`product`) and in the folder `other` (`floor`), in turns. */
 export async function measureInTurns(
@@ -74,13 +84,9 @@ async function openSide(folder: string, measure: string): Promise<Side> {
 export function turnsText(rows: GuardedRow[], other: string): string {
   const heading = ['processor time of one, us', other, 'this', 'change', 'noise', '']
   const lines = rows.map((row) => {
-    const { change, noise, result } = verdictOf(row)
+    const verdict = verdictOf(row)
     const medians = [row.floor, row.product].map((values) => String(Math.round(median(values))))
-    return [row.name, ...medians, percent(change), percent(noise), result]
+    return [row.name, ...medians, ...differenceText(verdict), verdict.result]
   })
   return alignedText([heading, ...lines], 4)
-}
-
-function percent(share: number): string {
-  return `${share > 0 ? '+' : ''}${(share * 100).toFixed(1)} %`
 }

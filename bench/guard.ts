@@ -6,8 +6,10 @@ import type { GuardedWork, Measure } from './measures/measure.ts'
 import type { System } from './system.ts'
 import { alignedText } from './table.ts'
 
+/** With fewer rounds, the faster half has no standard error. */
+export const MIN_ROUNDS = 4
 /** Microseconds of processor time for one unit of work, in each round. */
-const rounds = z.array(z.number().positive()).min(4)
+const rounds = z.array(z.number().positive()).min(MIN_ROUNDS)
 const guardedRow = z.object({ name: z.string(), product: rounds, floor: rounds })
 /** The rows of a commit, as the baseline has them. `about`: time, versions and machine. */
 export const baselineSchema = z.object({ commit: z.string(), about: z.string(), rows: z.array(guardedRow) })
@@ -108,15 +110,17 @@ function meanOfFasterHalf(values: number[]): { mean: number; error: number } {
   return { mean, error: (1.5 * Math.sqrt(variance / half.length)) / mean }
 }
 
+/** The change and the noise, as cells of a table. */
+export function differenceText({ change, noise }: Pick<Verdict, 'change' | 'noise'>): string[] {
+  const percent = (share: number) => `${(share * 100).toFixed(1)} %`
+  return [`${change > 0 ? '+' : ''}${percent(change)}`, percent(noise)]
+}
+
 /** The verdicts as a table, with the commit of the baseline. */
 export function guardText(verdicts: Verdict[], { commit }: Baseline): string {
   const multiple = (value: number | null) => (value === null ? '' : value.toFixed(2))
-  const percent = (share: number) => `${(share * 100).toFixed(1)} %`
   const rows = verdicts.map(({ name, now, before, change, noise, result }) => {
-    const difference =
-      now === null || before === null
-        ? ['', '']
-        : [`${change > 0 ? '+' : ''}${percent(change)}`, percent(noise)]
+    const difference = now === null || before === null ? ['', ''] : differenceText({ change, noise })
     return [name, multiple(before), multiple(now), ...difference, result]
   })
   const headings = [

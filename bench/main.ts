@@ -4,14 +4,16 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import { problemOfDatabaseUrl } from '#core/postgres/address.ts'
-import { measureInTurns, turnsText } from './against.ts'
+import { measureInTurns, problemOfRelease, turnsText } from './against.ts'
 import {
   BASELINE_FILE,
   baselineSchema,
   compareWithBaseline,
   GUARD_ROUNDS,
+  MIN_ROUNDS,
   guardText,
   measureGuarded,
+  verdictOf,
   type Baseline,
   type GuardedRow,
 } from './guard.ts'
@@ -28,11 +30,12 @@ const HELP = `npm run bench: measures performance and compares it with floors of
                  wrote: better, same, or worse beyond noise. A row that is worse makes the exit code 1. Takes 5 minutes
 --write-baseline writes the figures of --guard into bench/baseline.json. Run it in a clone of the release
 --against DIR    compares the processor time of the same work with the release in this folder, installed and with this
-                 option itself: both run at once and work in turns. Only --only, --rounds and --seconds apply
+                 option itself: both run at once and work in turns. A row that is worse makes the exit code 1. Only
+                 --only, --rounds and --seconds apply
 --only a,b       only these measures:
 ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${about}`).join('\n')}
 --seconds N      length of each run. Default: 5
---rounds N       runs of each side, alternately; the median counts. Default: 3
+--rounds N       runs of each side, alternately; the median counts. Default: 3; with --against 12, and at least 4
 --rows N         customers of the listed tenant. Default: 1000000
 --finished N     finished jobs of the full database; writing 10000000 takes a while. Default: 1000000
 --backlog N      jobs of the backlog. Default: 100000
@@ -61,7 +64,7 @@ const { values } = parseArgs({
     'write-baseline': { type: 'boolean', default: false },
     against: { type: 'string' },
     seconds: { type: 'string', default: '5' },
-    rounds: { type: 'string', default: '3' },
+    rounds: { type: 'string' },
     rows: { type: 'string', default: '1000000' },
     finished: { type: 'string', default: '1000000' },
     backlog: { type: 'string', default: '100000' },
@@ -75,6 +78,10 @@ const { values } = parseArgs({
   },
 })
 
+/** The default of --rounds with --against. */
+const TURNS = 12
+/** Options that --guard and --against do not have. */
+const GIVES_OTHER_FIGURES = ['json', 'profile', 'postgres', 'traces'] as const
 /** The minimum number of rounds for the reference that a release serves. */
 const MIN_REFERENCE_ROUNDS = 3
 
@@ -126,23 +133,33 @@ async function main(): Promise<void> {
 
 /** Throws if options were given that `--guard` and `--write-baseline` do not have: all rounds must be equal. */
 function refuseWithGuard(): void {
-  const given = (['only', 'json', 'profile', 'postgres', 'traces'] as const).find(
-    (name) => values[name] !== undefined,
-  )
+  const given = (['only', ...GIVES_OTHER_FIGURES] as const).find((name) => values[name] !== undefined)
   if (given !== undefined)
     throw new Error(`--guard and --write-baseline always measure the same: leave out --${given}.`)
 }
 
 /** Compares the guarded work of these measures with the release in this folder. */
 async function against(other: string, names: string[]): Promise<void> {
+  const given =
+    GIVES_OTHER_FIGURES.find((name) => values[name] !== undefined) ?? (values.guard ? 'guard' : undefined)
+  if (given !== undefined) throw new Error(`--against: leave out --${given}, which applies to one release.`)
+  const problem = problemOfRelease(other)
+  if (problem !== undefined) throw new Error(`--against: ${problem}`)
+  const measures = MEASURES.filter(({ name, guarded }) => guarded !== undefined && names.includes(name))
+  if (measures.length === 0) {
+    const guarded_names = MEASURES.filter(({ guarded }) => guarded !== undefined).map(({ name }) => name)
+    throw new Error(`--against: --only must name some of ${guarded_names.join(', ')}.`)
+  }
+  const [rounds, seconds] = [count('rounds', TURNS), count('seconds')]
+  if (rounds < MIN_ROUNDS) throw new Error(`--against: --rounds must be ${MIN_ROUNDS} or more.`)
   const rows: GuardedRow[] = []
-  for (const { name, guarded } of MEASURES) {
-    if (guarded === undefined || !names.includes(name)) continue
+  for (const { name } of measures) {
     log(name)
-    rows.push(...(await measureInTurns(name, { other, rounds: count('rounds'), seconds: count('seconds') })))
+    rows.push(...(await measureInTurns(name, { other, rounds, seconds })))
   }
   process.stdout.write(`\n${turnsText(rows, git(['-C', other, 'rev-parse', '--short', 'HEAD']))}`)
-  process.stdout.write(`${about({ rounds: count('rounds'), seconds: count('seconds') })}\n`)
+  process.stdout.write(`${about({ rounds, seconds })}\n`)
+  if (rows.some((row) => verdictOf(row).result === 'worse')) process.exitCode = 1
 }
 
 /** Compares the rows with the baseline, or writes the baseline. */
@@ -177,8 +194,8 @@ function git(args: string[]): string {
   }
 }
 
-function count(name: 'seconds' | 'rounds' | 'rows' | 'finished' | 'backlog'): number {
-  const value = Number(values[name])
+function count(name: 'seconds' | 'rounds' | 'rows' | 'finished' | 'backlog', missing = 3): number {
+  const value = Number(values[name] ?? missing)
   if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} must be a whole number above 0`)
   return value
 }

@@ -1,14 +1,13 @@
 -- The entries of events that were in the feed before. Meanwhile the sequencer writes the entries of new events.
--- locks: feed_entries row exclusive
+-- locks: sequenced_events access share, feed_entries row exclusive
 do $$
 declare
   reached record;
   after_tenant uuid := '00000000-0000-0000-0000-000000000000';
   after_sequence bigint := 0;
 begin
-  -- A call of the sequencer that began before its new version writes no entries. The call has its lock within a second,
-  -- and releases the lock at its end.
-  perform pg_sleep(1);
+  -- A call of the sequencer that began before its new version writes no entries. A statement of a worker ends after 12 s.
+  perform pg_sleep(13) where exists (select from sequenced_events) or exists (select from unsequenced_events);
   perform from event_sequences s where s.tenant_id = '00000000-0000-7000-8000-000000000000' for update;
   commit;
   loop

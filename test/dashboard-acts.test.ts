@@ -16,6 +16,7 @@ import {
   type RequestedAct,
   type OperatorAct,
 } from '#domain/operator-acts/act.ts'
+import { carryOutNextStep } from '#domain/operator-acts/carry-out.ts'
 import { findProcesses, deleteEndedProcesses } from '#domain/operations/processes.ts'
 import { findSchedules } from '#domain/operations/schedules.ts'
 import { findAuditEntries } from '#domain/people/audit-log.ts'
@@ -84,6 +85,19 @@ async function lockJob(id: string): Promise<{ release(): Promise<void> }> {
     },
   }
 }
+
+test('a step of an act that takes long ends before all its jobs, and the next step continues', async () => {
+  await insertParkedJobs(3, 'ai')
+  const id = await request({ act: 'retry', filter: { state: 'parked', queue: 'ai' }, reason: 'slowly' })
+  const url = urlAs('worker', deployment.env['DATABASE_URL']!)
+  const worker = connectDatabase(url, { max: 1, application_name: 'test-worker' })
+  onTestFinished(() => worker.end())
+  await carryOutNextStep(worker)
+  for (const done of [1, 2, 3]) {
+    await carryOutNextStep(worker, { limit_ms: 0 })
+    expect(await findAct(dashboard, id)).toMatchObject({ done, state: done < 3 ? 'running' : 'done' })
+  }
+})
 
 test('an act retries each of 300 parked jobs once, even if the worker is killed during the act', async () => {
   const ids = await insertParkedJobs(300, 'compliance')

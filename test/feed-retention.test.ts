@@ -98,6 +98,25 @@ describe('the audit', () => {
     )
   })
 
+  test.for([
+    ['an entry without its event', 'events', 'id', 'an entry of the feed has no event'],
+    [
+      'an event without its entry',
+      'feed_entries',
+      'event_id',
+      'the feed has no entry with the sequence of this event',
+    ],
+  ] as const)('finds %s', async ([_name, table, id, problem], { world }) => {
+    const { sql } = world
+    const [entry] = await sql<{ event_id: string }[]>`
+      select event_id from feed_entries where tenant_id = ${shop.tenant_id} and sequence = 5`
+    await sql`delete from ${sql(table)} where tenant_id = ${shop.tenant_id} and ${sql(id)} = ${entry!.event_id}`
+    for (const problems of await findProblems(world))
+      expect(problems).toContainEqual(
+        expect.objectContaining({ problem, id: entry!.event_id, what: 'sequence 5' }),
+      )
+  })
+
   test('finds restarted sequences, even if the audit of changes does not read the older events', async ({
     world,
   }) => {

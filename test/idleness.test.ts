@@ -16,6 +16,6 @@ test('recurring work is done less often while the worker is idle, and as usual f
   expect(intervals()).toEqual(busy)
   vi.advanceTimersByTime(1_000)
   expect(intervals()).toEqual([6_000, 30_000, 60_000, 15_000])
-  idleness.end()
+  idleness.recordWork()
   expect(intervals()).toEqual(busy)
 })

@@ -93,7 +93,7 @@ const FREQUENT: Record<string, RegExp> = {
   'store notifications': /insert into notifications \(id, provider/,
   'find the key of a caller': /from api_keys\b.* where hash = any/,
   'find an idempotency key': /select k\.key, k\.scope as route/,
-  'list events': /from events e where/,
+  'list events': /from feed_entries f cross join lateral/,
   'claim deliveries': /delete from webhook_due w using/,
 }
 

@@ -2,15 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
-import type { PolledWork } from '#domain/polled-work.ts'
+import { findPolledWork, type OperatorWork, type PolledWork } from '#domain/polled-work.ts'
 import { pollWork } from '#workers/polled-work.ts'
 import { startOperatorActs } from '#workers/recurring/operator-acts.ts'
 import { startProposals } from '#workers/recurring/proposals.ts'
 import { compareWaitingNotifications } from '#workers/recurring/waiting.ts'
 
 const NOTHING: PolledWork = {
-  acts: false,
-  proposals: false,
   recoveries: false,
   deliveries: false,
   notifications: false,
@@ -34,7 +32,7 @@ function connectionOf(found: PolledWork) {
 
 test('the loops of all kinds share one statement', async () => {
   const { sql, statements } = connectionOf({ ...NOTHING, recoveries: true })
-  const hasWork = pollWork(sql)
+  const hasWork = pollWork(() => findPolledWork(sql))
   const kinds = Object.keys(NOTHING) as (keyof PolledWork)[]
   const answers = await Promise.all(kinds.map(async (kind) => [kind, await hasWork(kind)]))
   expect(Object.fromEntries(answers)).toEqual({ ...NOTHING, recoveries: true })
@@ -43,8 +41,8 @@ test('the loops of all kinds share one statement', async () => {
 
 test('loops without work run no statement of their own', async () => {
   const { sql, statements } = connectionOf(NOTHING)
-  const asked = new Set<keyof PolledWork>()
-  const hasWork = async (kind: keyof PolledWork) => {
+  const asked = new Set<keyof PolledWork | keyof OperatorWork>()
+  const hasWork = async (kind: keyof PolledWork | keyof OperatorWork) => {
     asked.add(kind)
     return false
   }

@@ -21,7 +21,7 @@ const row = { measure: 'snapshot', unit: 'payments/s' } as const
 export const snapshot: Measure = {
   name: 'snapshot',
   about:
-    'payments with notifications and deliveries beside a held snapshot, which lasts --seconds, e.g. 3600',
+    'only when named: payments with notifications and deliveries beside a held snapshot, which lasts --seconds, e.g. 3600',
   on_demand: true,
   async run(system) {
     const { seconds, log } = system.options

@@ -39,8 +39,8 @@ set pg_stat_statements.track = 'none';
 set pgaudit.log = 'none';
 
 begin;
--- The guide Sizing says how the limits of connections are counted and raised. Their sum is below max_connections, so that
--- no user can take the connections of another.
+-- The guide Sizing says how the limits of connections are counted and raised. Their sum is below max_connections, so
+-- that no user can take the connections of another.
 create role acme_owner login connection limit 20 password :'owner_password';
 -- The owner of a database owns its schema `public` too.
 select format('alter database %I owner to acme_owner', current_database()) \gexec

@@ -63,7 +63,6 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
       trackStatement(ping, traffic, PING_INTERVAL_MS, { onRows: dropHoles })
       ping.catch(() => {})
     }
-    traffic.sent_at_pings = traffic.sent
   }
 
   function check(): void {

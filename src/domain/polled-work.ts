@@ -2,24 +2,26 @@
 import type { Sql } from '#core/db.ts'
 
 /**
- * Whether there is work of each kind: acts and confirmed proposals of operators, recoveries of deliveries, deliveries
- * in the backlogs of endpoints (due or not), and waiting notifications that are due.
+ * Whether there is work of each kind: recoveries of deliveries, deliveries in the backlogs of endpoints (due or not),
+ * and waiting notifications that are due.
  */
-export type PolledWork = {
-  acts: boolean
-  proposals: boolean
-  recoveries: boolean
-  deliveries: boolean
-  notifications: boolean
-}
+export type PolledWork = { recoveries: boolean; deliveries: boolean; notifications: boolean }
+/** Whether there are acts or confirmed proposals of operators. */
+export type OperatorWork = { acts: boolean; proposals: boolean }
 
 /** One statement for all kinds, because idle workers run it all the time. Each condition has an index. */
 export async function findPolledWork(sql: Sql): Promise<PolledWork> {
   const [found] = await sql<PolledWork[]>`
-    select exists (select from operator_acts where finished_at is null) as acts,
-      exists (select from proposals where decision = 'confirmed' and carried_out_at is null) as proposals,
-      exists (select from webhook_recoveries where status <> 'completed') as recoveries,
+    select exists (select from webhook_recoveries where status <> 'completed') as recoveries,
       exists (select from webhook_due) as deliveries,
       exists (select from notifications where state = 'waiting' and due_at <= now()) as notifications`
+  return found!
+}
+
+/** As `findPolledWork`, which may wait for a backlog of deliveries and for connections that jobs use. */
+export async function findOperatorWork(sql: Sql): Promise<OperatorWork> {
+  const [found] = await sql<OperatorWork[]>`
+    select exists (select from operator_acts where finished_at is null) as acts,
+      exists (select from proposals where decision = 'confirmed' and carried_out_at is null) as proposals`
   return found!
 }

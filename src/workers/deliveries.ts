@@ -50,7 +50,7 @@ export function deliverEvents(context: WorkerContext, options: DeliveryOptions):
   const { hasWork } = options
   const backlogs = createBacklogs(() => scanning_changed.runNow())
   const sequencer = createSequencer(context, options, (tenants) => {
-    context.idleness.end()
+    context.idleness.recordWork()
     backlogs.changed(tenants)
     if (tenants.length === 0) return
     scan.expectWork()

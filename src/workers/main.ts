@@ -13,6 +13,7 @@ import { createCurrentVault } from '#core/secrets.ts'
 import { runService, createService, type Service } from '#core/service.ts'
 import { tenantUrlRules } from '#core/tenant-urls.ts'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
+import { findOperatorWork, findPolledWork } from '#domain/polled-work.ts'
 import { acceptedKeysOf } from '#domain/switches/kept-facts.ts'
 import { watchDatabase, type DatabaseWatch } from '#domain/switches/watch.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
@@ -44,7 +45,7 @@ import { createJobLog } from './job-log.ts'
 import { traceCall } from './job-span.ts'
 import { createIdleness } from './idleness.ts'
 import { checkNewSecret } from './new-secrets.ts'
-import { pollWork, type HasWork } from './polled-work.ts'
+import { pollWork, type HasOperatorWork } from './polled-work.ts'
 import { watchProviders } from './provider-watch.ts'
 import { callTimeoutOf, shutdownTimeoutOf } from './shutdown.ts'
 import { deliverEvents } from './deliveries.ts'
@@ -105,13 +106,17 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     performer,
     restart: async (name) => await consumers.get(name)?.restart(),
   })
-  const hasWork = pollWork(sql)
+  const hasWork = pollWork(() => findPolledWork(sql))
+  const hasOperatorWork = pollWork(() => findOperatorWork(recurring_sql))
   const loops = [
     watchdog,
     startSweep(context, { queue, queues, performer, concurrencyOf, watchdog }),
     compareWaitingNotifications(context, hasWork),
     context.provider_watch.report({ ...context, sql: recurring_sql }, worker),
-    ...startRecurring({ ...context, sql: recurring_sql }, queues, { accepted: queue.accepted, hasWork }),
+    ...startRecurring({ ...context, sql: recurring_sql }, queues, {
+      accepted: queue.accepted,
+      hasOperatorWork,
+    }),
     ...(queues.some((name) => name === sendDelivery.queue)
       ? deliverEvents(context, {
           queue,
@@ -193,15 +198,15 @@ function openContext(
 function startRecurring(
   context: WorkerContext,
   queues: readonly QueueName[],
-  { accepted, hasWork }: { accepted: Queue['accepted']; hasWork: HasWork },
+  { accepted, hasOperatorWork }: { accepted: Queue['accepted']; hasOperatorWork: HasOperatorWork },
 ): Loop[] {
   const { config } = context
   return [
     startHoldExpiry(context, config.REQUIRES_ACTION_TTL_S),
     startVerificationExpiry(context, config.KYC_TTL_DAYS),
     startGauges(context),
-    startOperatorActs(context, hasWork),
-    startProposals(context, hasWork),
+    startOperatorActs(context, hasOperatorWork),
+    startProposals(context, hasOperatorWork),
     startLostRequests(context, accepted),
     startAccountDiscovery(context),
     startRollups(context),

@@ -94,7 +94,7 @@ export function createPerformer(
 
   /** Renews the job's lease and counts the job for its tenant until `work` ends. */
   async function withLease(job: ClaimedJob, work: (lease: Lease) => Promise<void>): Promise<void> {
-    context.idleness.end()
+    context.idleness.recordWork()
     const release = shares.acquire(job)
     const lease = leases.track(job)
     try {
@@ -102,6 +102,7 @@ export function createPerformer(
     } finally {
       lease.release()
       release()
+      context.idleness.recordWork()
     }
   }
 

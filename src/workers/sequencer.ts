@@ -8,8 +8,8 @@ import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
 
 /**
- * The interval between the starts of two runs: `of_run` times as long as the last run took, within these limits. Nobody
- * waits for the sequencer, and a run of more events costs less for each.
+ * The interval between the starts of two runs: `of_run` times as long as the last run took, within these limits. A
+ * run of more events costs less for each, and requests that change money come first.
  */
 const INTERVAL = { min_ms: 50, max_ms: 250, of_run: 10 }
 /** The interval while there are more events than one statement sequences. */

@@ -82,7 +82,7 @@ async function undeclaredLocks(tx: postgres.TransactionSql, { locks }: Migration
   return taken.flatMap(({ name, mode: text, of_tenants }) => {
     const mode = MODES.find((each) => `${each} lock` === text)
     // Weaker locks conflict with nothing that processes do.
-    if (mode === undefined) return []
+    if (mode === undefined || mode === 'access share') return []
     if (mode === 'row exclusive' && of_tenants) return [`it changes rows of ${name} in one transaction`]
     const declared = locks.find(({ table }) => table === name)
     return declared !== undefined && MODES.indexOf(declared.mode) >= MODES.indexOf(mode)

@@ -29,6 +29,7 @@ const FULL_SCANS: Record<string, string> = {
   webhook_endpoints_unnotified: 'the disabled endpoints whose owner is not notified yet',
   message_limits_pkey: 'read for each disabled endpoint whose owner is not notified yet',
   unsequenced_events_of_subject: 'ends at the first event',
+  webhook_due_at: 'ends at the first delivery',
   webhook_deliveries_default_pkey: 'the default partition is empty',
   ai_tasks_open: 'the AI tasks in progress',
 }

@@ -70,8 +70,8 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/domain/refunds/request.ts',
-        from: "where p.status = 'captured'\n        and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor\n      order",
-        to: "where p.status = 'captured'\n      order",
+        from: "and p.status = 'captured'\n          and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor\n        for update",
+        to: "and p.status = 'captured'\n        for update",
       },
       {
         file: 'migrations/0003_payments.sql',

@@ -218,7 +218,7 @@ export const VARIABLES = {
   RECONCILE_EVERY_S: [
     count(10),
     '10',
-    'seconds between lookups of stale resources at the processor; a worker that has nothing to do waits six times as long, at most 30',
+    'seconds between lookups of stale resources at the processor; a worker that has nothing to do waits six times as long, up to 30 seconds',
     ['worker'],
   ],
   RECONCILE_AFTER_S: [

@@ -9,6 +9,7 @@ const ROLES = 'roles.sql'
 
 /** The lock modes that a migration may name, each with its effect on other sessions. */
 export const LOCK_MODES = {
+  'access share': 'reads rows; reads and writes of others go on',
   'row exclusive': 'changes rows; reads and writes of others go on',
   'share update exclusive': 'reads and writes go on',
   share: 'writes wait',

@@ -4,7 +4,7 @@
 // how the driver limits answers.
 import type { Traffic } from './traffic.ts'
 
-/** The interval in which each idle connection is used or pinged with `select 1`, and the time limit of a ping. */
+/** The interval at which idle connections are pinged with `select 1`, and the time limit of a ping. */
 export const PING_INTERVAL_MS = 8_000
 /** The time limit of other statements. The server cancels a statement earlier (`statement_timeout`). */
 export const ANSWER_LIMIT_MS = 15_000
@@ -15,12 +15,11 @@ export const ANSWER_LIMIT_MS = 15_000
 export const CHECK_MS = 1_000
 
 /**
- * The number of pings to send so that each idle connection was used since the last pings. A statement or ping uses the
- * connection that has been idle for longest, so each recent statement replaces a ping. Busy connections need none:
- * their statements have a limit.
+ * The number of pings to send so that each idle connection gets one. Busy connections need none: their statements have
+ * a limit.
  */
-export function countPings({ peak, pending, sent, sent_at_pings }: Traffic, max: number): number {
-  return Math.max(0, Math.min(max, peak) - pending.size - (sent - sent_at_pings))
+export function countPings({ peak, pending }: Traffic, max: number): number {
+  return Math.max(1, Math.min(max, peak) - pending.size)
 }
 
 /**

@@ -10,14 +10,12 @@ export type Traffic = {
   peak: number
   checks_without_answer: number
   sent: number
-  /** `sent` when idle connections were last pinged. */
-  sent_at_pings: number
   /** Open transactions; each has a connection of its own. */
   transactions: number
 }
 
 export function createTraffic(): Traffic {
-  return { pending: new Map(), peak: 1, checks_without_answer: 0, sent: 0, sent_at_pings: 0, transactions: 0 }
+  return { pending: new Map(), peak: 1, checks_without_answer: 0, sent: 0, transactions: 0 }
 }
 
 /** Functions that are called once for each statement of a pool. */

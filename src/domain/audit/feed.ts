@@ -21,6 +21,8 @@ export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragmen
   const sequenced = sql`
     (select e.tenant_id, e.id, e.sequence, e.created_at from events e
     where e.sequenced and e.sequence is not null and ${arrivedWithin(sql, sql`e.created_at`, limits)})`
+  // A full audit compares whole tables.
+  const by_key = unbounded ? sql`` : sql`offset 0`
   const edge = sql`(
     select coalesce(min(coalesce(p.from_time, '-infinity')), '-infinity') + interval '1 hour' from partitions p
     where p.parent = 'sequenced_events' and not p.is_default)`
@@ -68,12 +70,12 @@ export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragmen
       ${noFigures(sql)}
     from ${entries} f where not exists (
       select from events e
-      where e.sequenced and e.tenant_id = f.tenant_id and e.id = f.id and e.created_at = f.created_at offset 0)
+      where e.sequenced and e.tenant_id = f.tenant_id and e.id = f.id and e.created_at = f.created_at ${by_key})
     union all
-    select 'an event has another entry of the feed, or none', e.tenant_id, ${noResource(sql)}, e.id::text,
+    select 'the feed has no entry with the sequence of this event', e.tenant_id, ${noResource(sql)}, e.id::text,
       'sequence ' || e.sequence, ${noFigures(sql)}
     from ${sequenced} e where not exists (
       select from feed_entries f
       where f.tenant_id = e.tenant_id and f.event_id = e.id and f.created_at = e.created_at and f.sequence = e.sequence
-      offset 0)`
+      ${by_key})`
 }

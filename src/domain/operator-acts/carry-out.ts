@@ -15,6 +15,8 @@ const BATCH_SIZE = 100
  * only after these locks are released.
  */
 const RESOLVE_BATCH_SIZE = 1
+/** A step begins no further job after this time. PostgreSQL ends a transaction of 30 s, and nothing of it is written. */
+const STEP_LIMIT_MS = 5_000
 const LOCK_TIMEOUT_MS = 1_000
 const JOBS_NOT_FOUND = 'The jobs of the act could not be found in time: narrow the filter.'
 const STATEMENT_CANCELED = '57014'
@@ -42,7 +44,7 @@ type OpenAct = Pick<
  * acts on some of them, and the last step finishes the act. Several workers handle different acts. Returns whether
  * there was an act. Throws if the step fails: it is retried after the steps of other acts.
  */
-export async function carryOutNextStep(sql: Sql): Promise<boolean> {
+export async function carryOutNextStep(sql: Sql, { limit_ms = STEP_LIMIT_MS } = {}): Promise<boolean> {
   let act: OpenAct | undefined
   try {
     return await sql.begin(async (tx) => {
@@ -57,7 +59,7 @@ export async function carryOutNextStep(sql: Sql): Promise<boolean> {
       if (act === undefined) return false
       if (act.is_canceled) await finish(tx, act.id, 'canceled')
       else if (act.state === 'requested') await findJobs(tx, act)
-      else await performBatch(tx, act)
+      else await performBatch(tx, act, performance.now() + limit_ms)
       return true
     })
   } catch (error) {
@@ -83,7 +85,7 @@ async function findJobs(tx: Tx, { id, job_id, filter }: OpenAct): Promise<void> 
     where id = ${id}`
 }
 
-async function performBatch(tx: Tx, act: OpenAct): Promise<void> {
+async function performBatch(tx: Tx, act: OpenAct, until: number): Promise<void> {
   const { id, filter, actor, reason } = act
   // The filter is checked again: jobs may have changed since the act began.
   const only = filter === null ? undefined : actFilterSchema.parse(filter)
@@ -92,8 +94,10 @@ async function performBatch(tx: Tx, act: OpenAct): Promise<void> {
   const items = await tx<{ job_id: string }[]>`
     select job_id from operator_act_items where act_id = ${id} and at is null order by job_id limit ${batch_size}`
   const results = []
-  for (const { job_id } of items)
+  for (const { job_id } of items) {
     results.push({ job_id, ...(await perform(tx, act, { job_id, actor, reason, only })) })
+    if (performance.now() >= until) break
+  }
   await tx`
     with result as (
       select * from jsonb_to_recordset(${tx.json(results)}) as r(
@@ -108,7 +112,7 @@ async function performBatch(tx: Tx, act: OpenAct): Promise<void> {
       done = done + (select count(*) from item where refused is null),
       refused = refused + (select count(*) from item where refused is not null)
     where id = ${id}`
-  if (items.length < batch_size) await finish(tx, id, 'done')
+  if (items.length < batch_size && results.length === items.length) await finish(tx, id, 'done')
 }
 
 type ItemResult = NonNullable<ActResult> | { before: string | null; refused: string }

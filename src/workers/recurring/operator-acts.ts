@@ -5,21 +5,24 @@ import { deleteOldActs } from '#domain/operator-acts/act.ts'
 import { deleteEndedProcesses } from '#domain/operations/processes.ts'
 import { repeatWhileCurrent, together, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
-import { POLL_INTERVAL_MS, type HasWork } from '../polled-work.ts'
+import { POLL_INTERVAL_MS, type HasOperatorWork } from '../polled-work.ts'
 
 const DELETE_INTERVAL_MS = 3600_000
 /** Old acts are deleted one at a time, because an act may have many items. */
 const DELETE_BATCH_SIZE = 1
 
 /** Runs in each worker. A step is one transaction, and no two workers process the same act. */
-export function startOperatorActs({ sql, log, database }: WorkerContext, hasWork: HasWork): Loop {
+export function startOperatorActs(
+  { sql, log, database }: WorkerContext,
+  hasOperatorWork: HasOperatorWork,
+): Loop {
   return together([
     repeatWhileCurrent(
       { log, database },
       'acts of operators',
       () => POLL_INTERVAL_MS,
       async (mustEnd) => {
-        if (!(await hasWork('acts'))) return
+        if (!(await hasOperatorWork('acts'))) return
         while (!mustEnd() && (await carryOutNextStep(sql)));
       },
     ),
