@@ -15,7 +15,7 @@ const BATCH_SIZE = 100
  * only after these locks are released.
  */
 const RESOLVE_BATCH_SIZE = 1
-/** A step begins no further job after this time. PostgreSQL ends a transaction of 30 s, and nothing of it is written. */
+/** A step begins no further job after this time: nothing is written of a transaction that takes 30 s. */
 const STEP_LIMIT_MS = 5_000
 const LOCK_TIMEOUT_MS = 1_000
 const JOBS_NOT_FOUND = 'The jobs of the act could not be found in time: narrow the filter.'
