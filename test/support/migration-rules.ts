@@ -35,7 +35,7 @@ async function violationsOfTransaction(sql: postgres.Sql, migration: Migration):
       await tx`create temporary table tables_before on commit drop as
         select oid, relname, pg_relation_filenode(oid) as file, coalesce(pg_partition_root(oid), oid) as root
         from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p', 'v')
-          -- A view of the catalog. Processes read it a few times an hour.
+          -- A view of the catalog, which needs no rows. Gauges and audits read it, so a step may have to try again.
           and relname <> 'partitions'`
       await tx`create temporary table columns_before on commit drop as
         select attrelid, attnum from pg_attribute join tables_before t on t.oid = attrelid`
