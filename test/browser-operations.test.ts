@@ -666,7 +666,7 @@ test('a missing page or resource is reported inside the layout, with a link back
     await page.goto(new URL(path, page.url()).href)
     await page.getByRole('heading', { level: 1, name: heading }).waitFor()
     expect(await page.title()).toBe(`${heading} · Sluice`)
-    await page.getByRole('link', { name: back }).waitFor()
+    await page.getByRole('main').getByRole('link', { name: back, exact: true }).waitFor()
     await page.getByRole('navigation').first().waitFor()
     expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0)
   }

@@ -420,6 +420,35 @@ test.concurrent('a message whose outcome becomes unknown during an outage shows 
   expect(await unknownSince('30 seconds')).toEqual(['twilio'])
 })
 
+test.concurrent('an operation that has not failed since others were answered has no outage of its own', async ({
+  onTestFinished,
+}) => {
+  const world = await createWorld({ parts: [] })
+  onTestFinished(() => world.close())
+  const { sql, tenant_id } = world
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at, failing_since)
+    values (gen_random_uuid(), ${tenant_id}, 'payouts', 'payout.create', '{}', 25, now() + interval '1 hour', now())`
+  await sql`
+    insert into job_rollups (resolution, at, queue, name, succeeded)
+    values (60, date_trunc('minute', now()) - interval '3 minutes', 'payments', 'payment.capture', 1)`
+  const lastFailed = async (minutes: number) => {
+    const failing = { outcome: 'retry', lasts_ms: 9 * A_MINUTE_MS, failed_ms: minutes * A_MINUTE_MS } as const
+    await writeOutages(sql, 'a worker', {
+      failed: [],
+      outages: [null, 'payout'].map((operation) => ({
+        ...failing,
+        provider: 'stripe',
+        operation,
+        is_partial: false,
+      })),
+    })
+    return (await findOutages(sql)).map(({ operations }) => operations)
+  }
+  expect(await lastFailed(4)).toEqual([])
+  expect(await lastFailed(1)).toEqual([['payout']])
+})
+
 test.concurrent('a job that succeeds at once is not recorded as retried, and the variables that an outage names exist', async ({
   onTestFinished,
 }) => {

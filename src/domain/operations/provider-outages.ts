@@ -141,7 +141,7 @@ type OutageRow = {
 
 /**
  * The providers that currently do not answer, and the operations that a provider does not answer while it answers
- * others. Calls of one worker with the outcome `retry` or `ambiguous` are an outage only if a job of the provider, or
+ * others: an operation that has not failed since others are answered may be answered too. Calls of one worker with the outcome `retry` or `ambiguous` are an outage only if a job of the provider, or
  * of the operation, is retrying, or has become unknown since these calls began to fail. Otherwise other workers may
  * have had answers.
  */
@@ -157,11 +157,11 @@ export async function findOutages(sql: Sql): Promise<Outage[]> {
       select * from jsonb_to_recordset(${sql.json(calls)}) as c(provider text, operation text, job text, queue text)
     ), reported as (
       select o.provider, null as operation, o.worker, o.since, null::timestamptz as failed_at, o.outcome, o.seen_at,
-        ${wasAnotherAnswered(sql)} as is_partial
+        ${wasAnotherAnswered(sql, sql`now()`)} as is_partial
       from provider_outages o
       union all
       select o.provider, o.operation, o.worker, o.since, o.failed_at, o.outcome, o.seen_at,
-        o.is_partial or ${wasAnotherAnswered(sql)}
+        o.is_partial or ${wasAnotherAnswered(sql, sql`o.failed_at`)}
       from operation_outages o
     ), outage as (
       -- A provider has an outage if it answers no operation, and an operation if its provider answers another one.
@@ -210,16 +210,17 @@ export async function findOutagesOfQueues(sql: Sql): Promise<Map<QueueName, stri
 }
 
 /**
- * Whether jobs of other operations than those that fail for the worker of `o` ended with an answer after the minute in
- * which the outage began, according to the roll-ups: workers that serve different queues call different operations.
+ * Whether jobs of other operations than those that fail for the worker of `o` ended with an answer in a whole minute
+ * between the start of the outage and `before`, according to the roll-ups: workers that serve different queues call
+ * different operations.
  */
-function wasAnotherAnswered(sql: Sql): Fragment {
+function wasAnotherAnswered(sql: Sql, before: Fragment): Fragment {
   return sql`exists (
     select from call c
     cross join lateral (
       select from job_rollups r
-      where r.resolution = 60 and r.queue = c.queue and r.name = c.job and r.at > o.since
-        and r.succeeded + r.declined > 0
+      where r.resolution = 60 and r.queue = c.queue and r.name = c.job
+        and r.at > o.since and r.at <= ${before} - interval '1 minute' and r.succeeded + r.declined > 0
       limit 1
     ) answered
     where c.provider = o.provider and not exists (
