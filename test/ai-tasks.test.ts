@@ -13,6 +13,7 @@ import type { WorkerContext } from '#workers/context.ts'
 import { aiTaskHandlers } from '#workers/handlers/ai-tasks/jobs.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { createDeployment } from '#test/deployment.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually } from '#test/payments.ts'
 import { testIn, type World } from '#test/world.ts'
 
@@ -82,6 +83,8 @@ test.for([
 test("a request that does not wait returns a queued task, and the provider receives the task's model and limit", async ({
   world,
 }) => {
+  // Otherwise a worker may begin the task before the answer is read.
+  await pauseJobs(world.sql, { queue: 'ai' })
   const { status, body } = await createTask(
     world,
     { ...generate('Two words.'), model: 'other-model', max_output_tokens: 50 },
@@ -98,6 +101,7 @@ test("a request that does not wait returns a queued task, and the provider recei
       output: null,
     },
   ])
+  await resumeJobs(world.sql, { queue: 'ai' })
   const done = await eventually(async () => {
     const task = await readTask(world, body.id)
     expect(task.status).toBe('succeeded')
