@@ -141,9 +141,9 @@ type OutageRow = {
 
 /**
  * The providers that currently do not answer, and the operations that a provider does not answer while it answers
- * others: an operation that has not failed since others are answered may be answered too. Calls of one worker with the outcome `retry` or `ambiguous` are an outage only if a job of the provider, or
- * of the operation, is retrying, or has become unknown since these calls began to fail. Otherwise other workers may
- * have had answers.
+ * others. An operation counts only if it failed after the provider had answered others. Calls of one worker with the
+ * outcome `retry` or `ambiguous` are an outage only if a job of the provider, or of the operation, is retrying, or has
+ * become unknown since these calls began to fail. Otherwise other workers may have had answers.
  */
 export async function findOutages(sql: Sql): Promise<Outage[]> {
   const calls = CALLS.map(({ provider, operation, job, queue }) => ({
