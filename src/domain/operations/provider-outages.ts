@@ -141,7 +141,7 @@ type OutageRow = {
 
 /**
  * The providers that currently do not answer, and the operations that a provider does not answer while it answers
- * others. An operation counts only if it failed after the provider had answered others. Calls of one worker with the
+ * others. An operation counts only if it failed after its provider answered others. Calls of one worker with the
  * outcome `retry` or `ambiguous` are an outage only if a job of the provider, or of the operation, is retrying, or has
  * become unknown since these calls began to fail. Otherwise other workers may have had answers.
  */
