@@ -1,22 +1,19 @@
 // Tests that each fault of postgres.js that `core/postgres` works around exists in the bare driver. If a test fails
 // after an update, the driver was fixed: delete the fault's file, its patch and its entry here.
-import { once } from 'node:events'
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { connect, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type postgres from 'postgres'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createDatabase } from '#test/databases.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { until } from '#test/process.ts'
 import { startProxy } from '#test/proxy.ts'
 
-type Options = NonNullable<Parameters<typeof postgres>[1]> & { socket?: () => Promise<Socket> }
-type Queue = { push(item: unknown): void; shift(): unknown; remove(item: unknown): void }
+type Options = NonNullable<Parameters<typeof postgres>[1]>
 /** The driver as it is installed, or a patched copy. */
-type Driver = { open: (url: string, options?: Options) => postgres.Sql; Queue: () => Queue }
+type Driver = { open: (url: string, options?: Options) => postgres.Sql }
 /** `name`: the name of the fault's source file in `core/postgres` and of the patch for it. */
 type Fault = {
   name: string
@@ -33,30 +30,6 @@ const PATCHES = new URL('../src/core/postgres/upstream/', import.meta.url)
 const MAX_RESPONSE_MS = 2_500
 
 const FAULTS: Fault[] = [
-  {
-    name: 'stuck-writes',
-    title: 'a connection that closes while a write is scheduled never writes again',
-    async isPresent({ open }, url) {
-      const sockets: Socket[] = []
-      const socket = async () => {
-        const { hostname, port } = new URL(url)
-        const opened = connect({ host: hostname, port: Number(port) })
-        await once(opened, 'connect')
-        sockets.push(opened)
-        return opened
-      }
-      const sql = open(url, { connect_timeout: 1, backoff: () => 0.1, socket })
-      await sql`select 1`
-      // The driver's connection and a second socket close immediately after each other. A statement is sent when the
-      // second socket has closed.
-      const other = await socket()
-      const unsent = once(other, 'close').then(() => sql`select 2`.catch(codeOf))
-      sockets[0]!.destroy()
-      other.destroy()
-      expect(await unsent).toBe('CONNECTION_CLOSED')
-      return (await sql`select 3`.then(() => 'answered', codeOf)) === 'CONNECT_TIMEOUT'
-    },
-  },
   {
     name: 'late-writes',
     title: 'a write to a connection that has closed ends the process',
@@ -80,23 +53,6 @@ const FAULTS: Fault[] = [
       const next = sql`select n from generate_series(1, 3) n`
       expect(await failing).toBe('22012')
       return !(0 in (await next))
-    },
-  },
-  {
-    name: 'growing-queues',
-    title: 'a queue of connections that is never empty grows without limit',
-    async isPresent({ Queue }) {
-      const queue = Queue()
-      queue.push('first')
-      for (let n = 0; n < 10_000; n++) {
-        queue.push(n)
-        queue.shift()
-      }
-      const search = vi.spyOn(Array.prototype, 'indexOf')
-      queue.remove('absent')
-      const [searched] = search.mock.contexts as unknown[][]
-      search.mockRestore()
-      return searched!.length > 5_000
     },
   },
   {
@@ -206,12 +162,8 @@ describe.each(FAULTS)('postgres.js: $title', ({ name, has_patch = true, isPresen
 })
 
 async function loadDriver(folder: string): Promise<Driver> {
-  const [{ default: driver }, { default: Queue }] = await Promise.all([
-    import(join(folder, 'index.js')) as Promise<{ default: typeof postgres }>,
-    import(join(folder, 'queue.js')) as Promise<{ default: Driver['Queue'] }>,
-  ])
+  const { default: driver } = (await import(join(folder, 'index.js'))) as { default: typeof postgres }
   return {
-    Queue,
     open(url, options = {}) {
       const connection = { application_name: APPLICATION }
       const sql = driver(url, { max: 1, fetch_types: false, onnotice: () => {}, connection, ...options })

@@ -1,122 +1,99 @@
 // Connection pools to Postgres. The workarounds for faults of the driver are in `postgres/`, one file for each fault.
 import type { Sql } from './db.ts'
-import { isReadOnlyServer } from './postgres/connection-errors.ts'
-import { measurePool, type Begin } from './postgres/connection-waits.ts'
+import { measurePool } from './postgres/connection-waits.ts'
+import { createConnections, type Statement } from './postgres/connections.ts'
 import { AUTHENTICATION_LIMIT_MS, openDriver, type DriverOptions } from './postgres/driver.ts'
-import { MAX_POOL_STATEMENTS } from './postgres/growing-queues.ts'
-import { endReplacedPool } from './postgres/lost-connections.ts'
-import { NOT_SIMPLE, sendAlone } from './postgres/pipelines.ts'
+import { endReplaced } from './postgres/lost-connections.ts'
 import { dropHoles } from './postgres/row-holes.ts'
 import { createTarget } from './postgres/servers.ts'
-import { ANSWER_LIMIT_MS, CHECK_MS, PING_INTERVAL_MS, countPings, isSilent } from './postgres/silence.ts'
-import { debounceReplace } from './postgres/stuck-writes.ts'
+import { ANSWER_LIMIT_MS, CHECK_MS, PING_INTERVAL_MS, giveUpRunning, isSilent } from './postgres/silence.ts'
 import { cancelAfter } from './postgres/statement-limits.ts'
 import { trackStatement, createTraffic, type StatementHooks } from './postgres/traffic.ts'
 
 type PoolOptions = DriverOptions & {
-  /** After this many statements the pool is replaced. Default: 50,000. */
-  max_statements?: number
+  /** After this many statements and transactions a connection is replaced. Default: 200,000. */
+  max_uses?: number
   /** The name of the pool in the metrics. Without it, the pool is not measured. */
   pool_name?: string
 }
-
-/** The time in seconds that a replaced pool has to finish its statements. */
-const DRAIN_TIMEOUT_S = 2
 
 const pending = new WeakMap<Sql, () => number>()
 /** Replaces the connections of each open pool of this process. */
 const renewals = new Set<() => void>()
 
 /**
- * Opens a pool. Connections are opened on demand. The driver's pool is replaced when a connection closes or becomes
- * silent, and after many statements; a replaced pool finishes its running statements. Errors: those of postgres.js
- * (`code` is the SQLSTATE or a socket error).
+ * Opens a pool. Connections are opened on demand, and close after two minutes without use. All of them are replaced
+ * when one becomes silent; running statements have a moment to finish. Errors: those of postgres.js (`code` is the
+ * SQLSTATE or a socket error).
  */
 export function connectDatabase(url: string, options: PoolOptions): Sql {
-  const { max_statements = MAX_POOL_STATEMENTS, pool_name, max, statement_timeout_ms } = options
+  const { max_uses, pool_name, max, statement_timeout_ms } = options
   const target = createTarget(url)
-  const closing = debounceReplace(() => replace())
-  let pool = open()
-  let traffic = createTraffic()
-  let ended = false
-  const measured = pool_name === undefined ? undefined : measurePool(pool_name, max, () => traffic)
+  const { pgbouncer } = target.address
+  const traffic = createTraffic()
+  const connections = createConnections({
+    max,
+    max_uses,
+    open: (onclose) => openDriver(target, { ...options, max: 1 }, onclose),
+    close: (driver) => endReplaced(driver, target.open_limit_ms + AUTHENTICATION_LIMIT_MS),
+  })
+  const measured = pool_name === undefined ? undefined : measurePool(pool_name, max, connections)
+  // Makes statements and fragments, and never connects.
+  const maker = openDriver(target, options, () => {})
 
-  function open(): Sql {
-    const opened: Sql = openDriver(target, options, () => {
-      if (opened === pool && !ended) closing.closed()
-    })
-    return opened
+  function replace(): void {
+    giveUpRunning(traffic)
+    connections.replace()
   }
 
-  function replace(drain_timeout_s = DRAIN_TIMEOUT_S): void {
-    closing.cancel()
-    if (ended) return
-    endReplacedPool(pool, drain_timeout_s, target.open_limit_ms + AUTHENTICATION_LIMIT_MS)
-    pool = open()
-    traffic = createTraffic()
+  function ping(driver: Sql): PromiseLike<unknown> {
+    const statement = driver`select 1`
+    trackStatement(statement, traffic, PING_INTERVAL_MS, { onRows: dropHoles })
+    return statement
   }
 
-  function sendPings(): void {
-    for (let count = countPings(traffic, max); count > 0; count--) {
-      const ping = pool`select 1`
-      if (target.address.pgbouncer) sendAlone(ping)
-      trackStatement(ping, traffic, PING_INTERVAL_MS, { onRows: dropHoles })
-      ping.catch(() => {})
-    }
-  }
-
-  function check(): void {
-    if (isSilent(traffic)) replace()
-    else if (traffic.sent >= max_statements) replace(ANSWER_LIMIT_MS / 1000)
-  }
-
-  const timers = [setInterval(sendPings, PING_INTERVAL_MS).unref(), setInterval(check, CHECK_MS).unref()]
+  const timers = [
+    setInterval(() => connections.checkFree(ping), PING_INTERVAL_MS).unref(),
+    setInterval(() => isSilent(traffic) && replace(), CHECK_MS).unref(),
+  ]
+  renewals.add(replace)
 
   const hooks: StatementHooks = {
     onSend(statement) {
       measured?.statement(statement)
-      if (!target.address.pgbouncer) return undefined
-      sendAlone(statement)
       // PgBouncer does not let a session have its own timeout.
-      return statement_timeout_ms === undefined ? undefined : cancelAfter(statement, statement_timeout_ms)
+      if (!pgbouncer || statement_timeout_ms === undefined) return undefined
+      return cancelAfter(statement, statement_timeout_ms)
     },
     onRows: dropHoles,
-    onError(error) {
-      // The server has become a standby: another host, or another server of this name, may be the primary.
-      if (isReadOnlyServer(error) && !ended) closing.closed()
-    },
   }
 
-  const renew = () => replace()
-  renewals.add(renew)
-
-  async function end(limit?: { timeout?: number }): Promise<void> {
-    ended = true
-    renewals.delete(renew)
-    measured?.stop()
-    closing.cancel()
-    for (const timer of timers) clearInterval(timer)
-    await pool.end(limit)
-  }
+  const send = (statement: Statement) => connections.send(statement)
 
   function tracked(result: unknown): unknown {
-    if (result instanceof Promise) trackStatement(result, traffic, ANSWER_LIMIT_MS, hooks)
-    return result
+    if (!(result instanceof Promise)) return result
+    trackStatement(result, traffic, ANSWER_LIMIT_MS, hooks)
+    // The driver calls `handler` when the statement is first awaited.
+    return Object.assign(result, { handler: send })
   }
 
-  const proxy = new Proxy(pool, {
-    apply: (_target, _this, args: unknown[]) => tracked(Reflect.apply(pool, undefined, args)),
-    get(_target, name) {
-      if (name === 'end') return end
-      if (name === 'unsafe')
-        return (...[text, parameters = [], more = {}]: Parameters<Sql['unsafe']>) =>
-          tracked(pool.unsafe(text, parameters, target.address.pgbouncer ? { ...NOT_SIMPLE, ...more } : more))
-      const value: unknown = Reflect.get(pool, name)
-      return name === 'begin' && measured !== undefined ? measured.transaction(value as Begin) : value
+  const members = {
+    begin: measured?.begin ?? connections.begin,
+    unsafe: (...args: Parameters<Sql['unsafe']>) => tracked(maker.unsafe(...args)),
+    async end({ timeout }: { timeout?: number } = {}) {
+      renewals.delete(replace)
+      measured?.stop()
+      for (const timer of timers) clearInterval(timer)
+      await connections.end(timeout === undefined ? Infinity : timeout * 1000)
     },
+  }
+
+  const pool = new Proxy(maker, {
+    apply: (_target, _this, args: unknown[]) => tracked(Reflect.apply(maker, undefined, args)),
+    get: (_target, name) => Reflect.get(Object.hasOwn(members, name) ? members : maker, name) as unknown,
   })
-  pending.set(proxy, () => traffic.pending.size)
-  return proxy
+  pending.set(pool, () => traffic.pending.size)
+  return pool
 }
 
 /** Replaces all connections of this process to databases: their address may have moved to another server. */

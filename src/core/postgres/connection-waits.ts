@@ -1,41 +1,27 @@
 // Measures how long statements and transactions wait for a connection, and counts the connections of a pool.
-import { poolsMetrics, reportPool, type PoolConnections } from '../metrics/pools.ts'
-import type { Traffic } from './traffic.ts'
+import { poolsMetrics, reportPool } from '../metrics/pools.ts'
+import type { Connections } from './connections.ts'
 
-export type Begin = (...args: unknown[]) => Promise<unknown>
-
-/** The connections in use. A statement may share a connection with others, so more statements may be pending. */
-function countConnections(traffic: Traffic, max: number): PoolConnections {
-  const busy = Math.min(max, traffic.pending.size + traffic.transactions)
-  const open = Math.max(busy, traffic.sent === 0 ? 0 : Math.min(max, traffic.peak))
-  return { busy, idle: open - busy, unopened: max - open }
-}
-
-/** Whether `countConnections` would count an idle connection. It creates no object, because each statement calls it. */
-function hasIdle({ pending, transactions, peak, sent }: Traffic, max: number): boolean {
-  return sent > 0 && pending.size + transactions < Math.min(max, peak)
-}
-
-/**
- * Measures the pool with this name, which opens at most `max` connections, until `stop` is called. `currentTraffic`
- * returns the present traffic of the pool.
- */
+/** Measures the pool with this name and these connections, at most `max`, until `stop` is called. */
 export function measurePool(
   name: string,
   max: number,
-  currentTraffic: () => Traffic,
+  connections: Connections,
 ): {
   /** Measures a statement that is not sent yet. */
   statement(query: object): void
-  /** `begin` of the driver, measured. */
-  transaction(begin: Begin): Begin
+  /** Begins a transaction, measured. */
+  begin: Connections['begin']
   stop(): void
 } {
   const wait = poolsMetrics.poolWait.labels({ pool: name })
   return {
-    stop: reportPool(name, () => countConnections(currentTraffic(), max)),
+    stop: reportPool(name, () => {
+      const { open, busy } = connections.count()
+      return { busy, idle: open - busy, unopened: max - open }
+    }),
     statement(query) {
-      if (hasIdle(currentTraffic(), max)) return wait.observe(0)
+      if (connections.hasFree()) return wait.observe(0)
       const began_at = performance.now()
       // The driver sets `active` when the statement runs on a connection.
       let active = false
@@ -50,22 +36,13 @@ export function measurePool(
         },
       })
     },
-    transaction:
-      (begin) =>
-      async (...args) => {
-        const began_at = performance.now()
-        const traffic = currentTraffic()
-        const work = args.at(-1) as (...given: unknown[]) => unknown
-        traffic.transactions += 1
-        traffic.peak = Math.max(traffic.peak, traffic.transactions + traffic.pending.size)
-        try {
-          return await begin(...args.slice(0, -1), async (...given: unknown[]) => {
-            wait.observe((performance.now() - began_at) / 1000)
-            return await work(...given)
-          })
-        } finally {
-          traffic.transactions -= 1
-        }
-      },
+    begin(...args) {
+      const began_at = performance.now()
+      const work = args.at(-1) as (...given: unknown[]) => unknown
+      return connections.begin(...args.slice(0, -1), (...given: unknown[]) => {
+        wait.observe((performance.now() - began_at) / 1000)
+        return work(...given)
+      })
+    },
   }
 }

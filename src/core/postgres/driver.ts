@@ -34,7 +34,7 @@ const DATE_TIMESTAMPS: postgres.PostgresType = {
   parse: (text: string) => new Date(isoFromPostgres(text)),
 }
 
-/** `onclose` is called for each connection that closes, or that must not be used any more. */
+/** `onclose` is called when a connection closes, or must not be used any more. */
 export function openDriver(target: DatabaseTarget, options: DriverOptions, onclose: () => void): Sql {
   const { pgbouncer, settings } = target.address
   const { statement_timeout_ms, transaction_timeout_ms } = options

@@ -1,21 +1,19 @@
 // The statements of a pool, from their sending to their answer.
 
 export type Traffic = {
-  /** Statements without an answer. `checks`: how often `silence.ts` has seen the statement run. */
-  pending: Map<PromiseLike<unknown>, { limit_ms: number; checks: number }>
-  /**
-   * The largest number of statements that were pending at once: as many connections are open, up to the limit of the
-   * pool.
-   */
-  peak: number
+  /** Statements without an answer. */
+  pending: Map<PromiseLike<unknown>, PendingStatement>
   checks_without_answer: number
-  sent: number
-  /** Open transactions; each has a connection of its own. */
-  transactions: number
 }
 
+/**
+ * `checks`: how often `silence.ts` has seen the statement run. `is_given_up`: its connection was replaced, so it fails
+ * soon.
+ */
+type PendingStatement = { limit_ms: number; checks: number; is_given_up: boolean }
+
 export function createTraffic(): Traffic {
-  return { pending: new Map(), peak: 1, checks_without_answer: 0, sent: 0, transactions: 0 }
+  return { pending: new Map(), checks_without_answer: 0 }
 }
 
 /** Functions that are called once for each statement of a pool. */
@@ -24,7 +22,6 @@ export type StatementHooks = {
   onSend?: (query: PromiseLike<unknown>) => (() => void) | undefined
   /** Called with the rows before the caller has them. */
   onRows: (rows: unknown) => void
-  onError?: (error: unknown) => void
 }
 
 type Then = PromiseLike<unknown>['then']
@@ -58,9 +55,7 @@ function sendTracked(
   { traffic, limit_ms, hooks }: { traffic: Traffic; limit_ms: number; hooks: StatementHooks },
 ): void {
   const onAnswer = hooks.onSend?.(query)
-  traffic.pending.set(query, { limit_ms, checks: 0 })
-  traffic.sent += 1
-  traffic.peak = Math.max(traffic.peak, traffic.pending.size)
+  traffic.pending.set(query, { limit_ms, checks: 0, is_given_up: false })
   const answered = () => {
     onAnswer?.()
     traffic.pending.delete(query)
@@ -70,9 +65,5 @@ function sendTracked(
     answered()
     hooks.onRows(rows)
   }
-  const onError = (error: unknown) => {
-    answered()
-    hooks.onError?.(error)
-  }
-  Reflect.apply(then, query, [onRows, onError])
+  Reflect.apply(then, query, [onRows, answered])
 }

@@ -1,0 +1,165 @@
+// The connections of a pool. The driver would give statements to its connections in turns, so that each of them plans
+// every statement. Here the first free connection takes the next statement, and the seldom used connections close.
+// Each connection is a pool of the driver with one connection, which gets a statement after the answer to its previous
+// one. A connection that closed is not used again.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { databaseCode, type Sql } from '../db.ts'
+import { endsConnection, isReadOnlyServer, isSocketCode } from './connection-errors.ts'
+
+/** A connection that was not used for this long closes, unless it is the only one. */
+const IDLE_LIMIT_MS = 120_000
+/** A connection is replaced after this many uses, because its session keeps the plan of each different statement. */
+const MAX_USES = 200_000
+
+type Connection = {
+  driver: Sql
+  /** Sends a statement of another driver with the same options. */
+  handle: (statement: object) => void
+  is_busy: boolean
+  /** Whether the server has answered. */
+  is_open: boolean
+  uses: number
+  used_at: number
+}
+
+/** A statement of the driver that is not sent yet. */
+export type Statement = PromiseLike<unknown> & { cancelled: unknown; reject(error: unknown): void }
+
+type Work = (connection: Connection) => PromiseLike<unknown>
+/** `fail` is called instead of `work` if no connection can be opened. */
+type Waiting = { work: Work; fail: (error: unknown) => void }
+
+export type Connections = {
+  /** Sends a statement as soon as a connection is free. */
+  send(statement: Statement): void
+  /** `begin` of the driver. */
+  begin(...args: unknown[]): Promise<unknown>
+  /** Calls `ping` with the driver of each free connection, and closes those that were not used for long. */
+  checkFree(ping: (driver: Sql) => PromiseLike<unknown>): void
+  hasFree(): boolean
+  count(): { open: number; busy: number }
+  /** Ends all connections. What waits for a connection gets a new one. */
+  replace(): void
+  /** Ends all connections when nothing waits or runs, or after `limit_ms`. Nothing else is sent from now on. */
+  end(limit_ms: number): Promise<void>
+}
+
+/**
+ * `open` opens a driver with one connection, and calls `onclose` when this connection closes or must not be used any
+ * more. `close` ends a driver; its running statement has a moment to finish. `max_uses`: default 200,000.
+ */
+export function createConnections(options: {
+  max: number
+  max_uses?: number | undefined
+  open: (onclose: () => void) => Sql
+  close: (driver: Sql) => void
+}): Connections {
+  const { max, max_uses = MAX_USES, open, close } = options
+  const waiting: Waiting[] = []
+  let all: Connection[] = []
+  let ended = false
+  let onQuiet = () => {}
+
+  const isQuiet = () => waiting.length === 0 && all.every(({ is_busy }) => !is_busy)
+
+  function openAnother(): Connection | undefined {
+    if (all.length >= max) return undefined
+    const driver = open(() => discard(connection))
+    const handle = Reflect.get(driver`select`, 'handler') as Connection['handle']
+    const connection: Connection = { driver, handle, is_busy: false, is_open: false, uses: 0, used_at: 0 }
+    all.push(connection)
+    return connection
+  }
+
+  function discard(connection: Connection): void {
+    if (!all.includes(connection)) return
+    all = all.filter((each) => each !== connection)
+    close(connection.driver)
+  }
+
+  function enter(each: Waiting): void {
+    if (ended) each.fail(errorWith('CONNECTION_ENDED', 'the pool has ended'))
+    else use(each)
+  }
+
+  function use(each: Waiting): void {
+    const connection = all.find(({ is_busy }) => !is_busy) ?? openAnother()
+    if (connection === undefined) return void waiting.push(each)
+    connection.uses += 1
+    connection.used_at = Date.now()
+    run(connection, each.work)
+  }
+
+  function run(connection: Connection, work: Work): void {
+    connection.is_busy = true
+    work(connection).then(
+      () => free(connection, undefined),
+      (error: unknown) => free(connection, error),
+    )
+  }
+
+  function free(connection: Connection, error: unknown): void {
+    connection.is_busy = false
+    const is_lost = endsConnection(error) || isSocketCode(databaseCode(error) ?? '')
+    if (isReadOnlyServer(error) && all.includes(connection)) replace()
+    if (is_lost || connection.uses >= max_uses) discard(connection)
+    else connection.is_open = true
+    // A server that cannot be reached refuses the others too.
+    if (is_lost && !connection.is_open && !all.some(({ is_open }) => is_open)) failWaiting(error)
+    const next = waiting.shift()
+    if (next !== undefined) use(next)
+    if (ended && isQuiet()) onQuiet()
+  }
+
+  function failWaiting(error: unknown): void {
+    for (const { fail } of waiting.splice(0)) fail(error)
+  }
+
+  function replace(): void {
+    for (const { driver } of all.splice(0)) close(driver)
+    for (const each of waiting.splice(0)) use(each)
+  }
+
+  return {
+    send(statement) {
+      enter({
+        work({ handle }) {
+          if (!statement.cancelled) handle(statement)
+          return statement
+        },
+        fail: (error) => statement.reject(error),
+      })
+    },
+    begin: (...args) =>
+      new Promise((resolve, reject) => {
+        enter({
+          work({ driver }) {
+            const transaction: Promise<unknown> = Reflect.apply(driver.begin, driver, args)
+            resolve(transaction)
+            return transaction
+          },
+          fail: reject,
+        })
+      }),
+    checkFree(ping) {
+      const unused_since = Date.now() - IDLE_LIMIT_MS
+      for (const connection of all.filter(({ is_busy }) => !is_busy))
+        if (connection.used_at < unused_since && all.length > 1) discard(connection)
+        else run(connection, ({ driver }) => ping(driver))
+    },
+    hasFree: () => all.some(({ is_busy }) => !is_busy),
+    count: () => ({ open: all.length, busy: all.filter(({ is_busy }) => is_busy).length }),
+    replace,
+    async end(limit_ms) {
+      ended = true
+      const quiet = new Promise<void>((resolve) => (onQuiet = resolve))
+      if (!isQuiet()) await Promise.race([quiet, ...(limit_ms === Infinity ? [] : [sleep(limit_ms)])])
+      failWaiting(errorWith('CONNECTION_DESTROYED', 'the pool ended before the statement was sent'))
+      await Promise.all(all.map(({ driver }) => driver.end({ timeout: 0 })))
+    },
+  }
+}
+
+function errorWith(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code })
+}
