@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
-import { createConnections, type Connections } from '#core/postgres/connections.ts'
+import { createConnections, type PooledConnections } from '#core/postgres/connections.ts'
 import { openDriver } from '#core/postgres/driver.ts'
 import { createTarget } from '#core/postgres/servers.ts'
 import { freePort } from '#start/ports.ts'
@@ -58,7 +58,7 @@ test('the first free connection gets the next statement, so that the others are 
 test('a connection that was not used for two minutes closes, unless it is the only one', async () => {
   const target = createTarget(database.url)
   const ended: Promise<void>[] = []
-  const connections: Connections = createConnections({
+  const connections: PooledConnections = createConnections({
     max: 3,
     open: (onclose) => openDriver(target, { max: 1, application_name: 'test' }, onclose),
     close: (driver) => void ended.push(driver.end({ timeout: 1 })),

@@ -52,8 +52,14 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     return statement
   }
 
+  function sendPings(): void {
+    if (connections.checkFree(ping) || traffic.pending.size > 0) return
+    // No connection is open, or transactions occupy all of them.
+    void sql`select 1`.catch(() => {})
+  }
+
   const timers = [
-    setInterval(() => connections.checkFree(ping), PING_INTERVAL_MS).unref(),
+    setInterval(sendPings, PING_INTERVAL_MS).unref(),
     setInterval(() => isSilent(traffic) && replace(), CHECK_MS).unref(),
   ]
   renewals.add(replace)
@@ -88,12 +94,12 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     },
   }
 
-  const pool = new Proxy(maker, {
+  const sql = new Proxy(maker, {
     apply: (_target, _this, args: unknown[]) => tracked(Reflect.apply(maker, undefined, args)),
     get: (_target, name) => Reflect.get(Object.hasOwn(members, name) ? members : maker, name) as unknown,
   })
-  pending.set(pool, () => traffic.pending.size)
-  return pool
+  pending.set(sql, () => traffic.pending.size)
+  return sql
 }
 
 /** Replaces all connections of this process to databases: their address may have moved to another server. */

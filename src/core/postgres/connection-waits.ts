@@ -1,17 +1,17 @@
 // Measures how long statements and transactions wait for a connection, and counts the connections of a pool.
 import { poolsMetrics, reportPool } from '../metrics/pools.ts'
-import type { Connections } from './connections.ts'
+import type { PooledConnections } from './connections.ts'
 
 /** Measures the pool with this name and these connections, at most `max`, until `stop` is called. */
 export function measurePool(
   name: string,
   max: number,
-  connections: Connections,
+  connections: PooledConnections,
 ): {
   /** Measures a statement that is not sent yet. */
   statement(query: object): void
   /** Begins a transaction, measured. */
-  begin: Connections['begin']
+  begin: PooledConnections['begin']
   stop(): void
 } {
   const wait = poolsMetrics.poolWait.labels({ pool: name })

@@ -29,13 +29,16 @@ type Work = (connection: Connection) => PromiseLike<unknown>
 /** `fail` is called instead of `work` if no connection can be opened. */
 type Waiting = { work: Work; fail: (error: unknown) => void }
 
-export type Connections = {
+export type PooledConnections = {
   /** Sends a statement as soon as a connection is free. */
   send(statement: Statement): void
   /** `begin` of the driver. */
   begin(...args: unknown[]): Promise<unknown>
-  /** Calls `ping` with the driver of each free connection, and closes those that were not used for long. */
-  checkFree(ping: (driver: Sql) => PromiseLike<unknown>): void
+  /**
+   * Calls `ping` with the driver of each free connection, and closes those that were not used for long. Returns whether
+   * there was one.
+   */
+  checkFree(ping: (driver: Sql) => PromiseLike<unknown>): boolean
   hasFree(): boolean
   count(): { open: number; busy: number }
   /** Ends all connections. What waits for a connection gets a new one. */
@@ -53,7 +56,7 @@ export function createConnections(options: {
   max_uses?: number | undefined
   open: (onclose: () => void) => Sql
   close: (driver: Sql) => void
-}): Connections {
+}): PooledConnections {
   const { max, max_uses = MAX_USES, open, close } = options
   const waiting: Waiting[] = []
   let all: Connection[] = []
@@ -93,12 +96,12 @@ export function createConnections(options: {
   function run(connection: Connection, work: Work): void {
     connection.is_busy = true
     work(connection).then(
-      () => free(connection, undefined),
-      (error: unknown) => free(connection, error),
+      () => release(connection, undefined),
+      (error: unknown) => release(connection, error),
     )
   }
 
-  function free(connection: Connection, error: unknown): void {
+  function release(connection: Connection, error: unknown): void {
     connection.is_busy = false
     const is_lost = endsConnection(error) || isSocketCode(databaseCode(error) ?? '')
     if (isReadOnlyServer(error) && all.includes(connection)) replace()
@@ -143,9 +146,11 @@ export function createConnections(options: {
       }),
     checkFree(ping) {
       const unused_since = Date.now() - IDLE_LIMIT_MS
-      for (const connection of all.filter(({ is_busy }) => !is_busy))
+      const free = all.filter(({ is_busy }) => !is_busy)
+      for (const connection of free)
         if (connection.used_at < unused_since && all.length > 1) discard(connection)
         else run(connection, ({ driver }) => ping(driver))
+      return free.length > 0
     },
     hasFree: () => all.some(({ is_busy }) => !is_busy),
     count: () => ({ open: all.length, busy: all.filter(({ is_busy }) => is_busy).length }),
