@@ -3,8 +3,10 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as fc from 'fast-check'
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
+import { giveUpRunning, isSilent } from '#core/postgres/silence.ts'
+import { createTraffic } from '#core/postgres/traffic.ts'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { createDatabase } from '#test/databases.ts'
@@ -42,20 +44,24 @@ test('arrays of ids are returned unchanged', async () => {
   expect(row).toEqual({ echo: ids, first: ids[0] })
 })
 
-test('a pool whose statements wait behind long statements is not replaced', async () => {
-  // The pool counts its checks that get no response. Fake timers trigger the checks.
-  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-  onTestFinished(() => void vi.useRealTimers())
-  const pool = connectDatabase(database.url, { max: 1, application_name: 'test' })
-  onTestFinished(() => pool.end())
-  const pid = async () => Array.from(await pool<{ pid: number }[]>`select pg_backend_pid() as pid`)
-  const first = await pid()
-  const sleeps = Array.from({ length: 4 }, async () => await pool`select pg_sleep(0.3)`)
-  for (const sleep of sleeps) {
-    await vi.advanceTimersByTimeAsync(5_500)
-    await sleep
+test('statements that wait behind long statements are not silent, and a statement without an answer is', () => {
+  const traffic = createTraffic()
+  const checkFor = (seconds: number) => Array.from({ length: seconds }, () => isSilent(traffic))
+  const waiting = Array.from({ length: 4 }, (_, nth) =>
+    Object.assign(Promise.resolve(), { active: nth === 0 }),
+  )
+  for (const query of waiting) traffic.pending.set(query, { limit_ms: 15_000, checks: 0, is_given_up: false })
+  for (const [nth, query] of waiting.entries()) {
+    expect(checkFor(14)).not.toContain(true)
+    // The statement is answered, and the next one runs.
+    traffic.pending.delete(query)
+    traffic.checks_without_answer = 0
+    if (waiting[nth + 1] !== undefined) waiting[nth + 1]!.active = true
   }
-  expect(await pid()).toEqual(first)
+  traffic.pending.set(waiting[0]!, { limit_ms: 8_000, checks: 0, is_given_up: false })
+  expect(checkFor(8)).toEqual([...Array(7).fill(false), true])
+  giveUpRunning(traffic)
+  expect(checkFor(20)).not.toContain(true)
 })
 
 test('a statement that fails after its first rows does not affect the rows of the next statement', async () => {

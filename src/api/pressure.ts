@@ -1,6 +1,7 @@
 // Detects overload: an event loop that is late repeatedly.
+import { everyTick } from '#core/ticks.ts'
 
-const INTERVAL_MS = 250
+const INTERVAL_MS = 500
 const MAX_LATENESS_MS = 1000
 const MAX_LATE_CHECKS = 2
 
@@ -11,10 +12,10 @@ const MAX_LATE_CHECKS = 2
 export function watchEventLoop(): { overloaded: () => boolean; close: () => void } {
   let last_check_at = performance.now()
   let late_checks = 0
-  const timer = setInterval(() => {
+  const stop = everyTick(() => {
     const now = performance.now()
     late_checks = now - last_check_at > INTERVAL_MS + MAX_LATENESS_MS ? late_checks + 1 : 0
     last_check_at = now
-  }, INTERVAL_MS).unref()
-  return { overloaded: () => late_checks >= MAX_LATE_CHECKS, close: () => clearInterval(timer) }
+  }, INTERVAL_MS)
+  return { overloaded: () => late_checks >= MAX_LATE_CHECKS, close: stop }
 }

@@ -2,6 +2,7 @@
 import { hostname } from 'node:os'
 import type { Sql } from './db.ts'
 import { newId } from './ids.ts'
+import { everyTick } from './ticks.ts'
 import { VERSION } from './version.ts'
 
 /** The facts about a process. `queues`: the queues of a worker. */
@@ -34,9 +35,9 @@ export function startHeartbeat(
   let reported: string | null = null
   let is_beating = false
   let beating = beatIfDue()
-  const timer = setInterval(() => {
+  const stopBeating = everyTick(() => {
     if (!is_beating) beating = beatIfDue()
-  }, SEAL_INTERVAL_MS).unref()
+  }, SEAL_INTERVAL_MS)
 
   async function beatIfDue(): Promise<void> {
     const sealed_at = drainedSeal()
@@ -64,7 +65,7 @@ export function startHeartbeat(
 
   return {
     async stop() {
-      clearInterval(timer)
+      stopBeating()
       const ended = end()
       let timeout: NodeJS.Timeout | undefined
       await Promise.race([

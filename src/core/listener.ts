@@ -200,39 +200,40 @@ function rewriteUrl(request: IncomingMessage): string {
  */
 function enforceResponseTimeout(app: FastifyInstance, default_ms: number): void {
   const open = new Map<FastifyReply, number>()
+  let timer: NodeJS.Timeout | undefined
   const limitOf = ({ routeOptions }: FastifyRequest) => routeOptions.config.response_timeout_ms ?? default_ms
   app.addHook('onRequest', (request, reply, done) => {
     open.set(reply, performance.now() + limitOf(request))
+    timer ??= setInterval(check, Math.min(TIMEOUT_CHECK_INTERVAL_MS, default_ms)).unref()
     done()
   })
   app.addHook('onResponse', (_request, reply, done) => {
     open.delete(reply)
     done()
   })
-  const timer = setInterval(
-    () => {
-      const now = performance.now()
-      for (const [reply, until] of open) {
-        const { complete, socket } = reply.request.raw
-        if (!socket.destroyed) {
-          // Node limits how long a request may take to arrive. The response timeout begins when a check first sees
-          // the full request.
-          const deadline = !complete ? Infinity : until === Infinity ? now + limitOf(reply.request) : until
-          open.set(reply, deadline)
-          if (deadline > now) continue
-        }
-        open.delete(reply)
-        reply.request.disconnect_listeners?.forEach((disconnected) => disconnected())
-        // A disconnected caller gets no answer, and Fastify does not call `onResponse`.
-        if (reply.sent || socket.destroyed) continue
-        // An answer that has begun cannot be replaced by an error.
-        if (reply.raw.headersSent) reply.raw.destroy()
-        else reply.send(new AppError('timeout'))
+  function check(): void {
+    const now = performance.now()
+    for (const [reply, until] of open) {
+      const { complete, socket } = reply.request.raw
+      if (!socket.destroyed) {
+        // Node limits how long a request may take to arrive. The response timeout begins when a check first sees
+        // the full request.
+        const deadline = !complete ? Infinity : until === Infinity ? now + limitOf(reply.request) : until
+        open.set(reply, deadline)
+        if (deadline > now) continue
       }
-    },
-    Math.min(TIMEOUT_CHECK_INTERVAL_MS, default_ms),
-  )
-  timer.unref()
+      open.delete(reply)
+      reply.request.disconnect_listeners?.forEach((disconnected) => disconnected())
+      // A disconnected caller gets no answer, and Fastify does not call `onResponse`.
+      if (reply.sent || socket.destroyed) continue
+      // An answer that has begun cannot be replaced by an error.
+      if (reply.raw.headersSent) reply.raw.destroy()
+      else reply.send(new AppError('timeout'))
+    }
+    if (open.size > 0) return
+    clearInterval(timer)
+    timer = undefined
+  }
   app.addHook('onClose', () => clearInterval(timer))
 }
 

@@ -1,13 +1,14 @@
 // Connection pools to Postgres. The workarounds for faults of the driver are in `postgres/`, one file for each fault.
 import type { Sql } from './db.ts'
 import { measurePool } from './postgres/connection-waits.ts'
-import { createConnections, type Statement } from './postgres/connections.ts'
+import { createConnections } from './postgres/connections.ts'
 import { AUTHENTICATION_LIMIT_MS, openDriver, type DriverOptions } from './postgres/driver.ts'
 import { endReplaced } from './postgres/lost-connections.ts'
 import { dropHoles } from './postgres/row-holes.ts'
 import { createTarget } from './postgres/servers.ts'
 import { ANSWER_LIMIT_MS, CHECK_MS, PING_INTERVAL_MS, giveUpRunning, isSilent } from './postgres/silence.ts'
 import { cancelAfter } from './postgres/statement-limits.ts'
+import { everyTick } from './ticks.ts'
 import { trackStatement, createTraffic, type StatementHooks } from './postgres/traffic.ts'
 
 type PoolOptions = DriverOptions & {
@@ -58,10 +59,11 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     void sql`select 1`.catch(() => {})
   }
 
-  const timers = [
-    setInterval(sendPings, PING_INTERVAL_MS).unref(),
-    setInterval(() => isSilent(traffic) && replace(), CHECK_MS).unref(),
-  ]
+  function check(): void {
+    if (isSilent(traffic)) replace()
+  }
+
+  const timers = [everyTick(sendPings, PING_INTERVAL_MS), everyTick(check, CHECK_MS)]
   renewals.add(replace)
 
   const hooks: StatementHooks = {
@@ -74,13 +76,11 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     onRows: dropHoles,
   }
 
-  const send = (statement: Statement) => connections.send(statement)
-
   function tracked(result: unknown): unknown {
     if (!(result instanceof Promise)) return result
     trackStatement(result, traffic, ANSWER_LIMIT_MS, hooks)
     // The driver calls `handler` when the statement is first awaited.
-    return Object.assign(result, { handler: send })
+    return Object.assign(result, { handler: connections.send })
   }
 
   const members = {
@@ -89,7 +89,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     async end({ timeout }: { timeout?: number } = {}) {
       renewals.delete(replace)
       measured?.stop()
-      for (const timer of timers) clearInterval(timer)
+      for (const stop of timers) stop()
       await connections.end(timeout === undefined ? Infinity : timeout * 1000)
     },
   }

@@ -2,6 +2,7 @@
 import { Queue, createRedisBackend } from 'bullmq'
 import { Cluster, type RedisOptions } from 'ioredis'
 import { QUEUES } from '#core/config/queues.ts'
+import { everyTick } from '#core/ticks.ts'
 import { createAcceptedStream } from './accepted.ts'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import { toJobs, type WakeUpData } from './wakeup-messages.ts'
@@ -208,7 +209,7 @@ function listen(
     listening_since = Infinity
   })
   client.on('message', (_channel, message) => onMessage(message))
-  const pings = setInterval(() => {
+  const stopPings = everyTick(() => {
     // If no answer arrives, the socket is closed (socketTimeout).
     if (client.status === 'ready') client.ping().catch(() => {})
   }, ping_interval_ms)
@@ -217,7 +218,7 @@ function listen(
     opened: opened.promise,
     listeningSince: () => listening_since,
     async close() {
-      clearInterval(pings)
+      stopPings()
       client.disconnect()
     },
   }

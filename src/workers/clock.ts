@@ -3,6 +3,7 @@ import { databaseCode, isDatabaseFailure, unavailability } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { throttle } from '#core/seldom.ts'
+import { TICK_MS, atTick } from '#core/ticks.ts'
 import type { DatabaseWatch } from '#domain/switches/watch.ts'
 
 export type Loop = { close(): Promise<void> }
@@ -24,8 +25,8 @@ const warnOfDatabase = throttle((suppressed, log: Log, work: string, error: unkn
 }, 10_000)
 
 /**
- * Runs `work` repeatedly; the next run begins `interval_ms()` after the end of the last run. A failure is counted and
- * logged, and the loop continues.
+ * Runs `work` repeatedly; the next run begins `interval_ms()` after the end of the last run, and for intervals of half
+ * a second and more at a common tick. A failure is counted and logged, and the loop continues.
  */
 export function repeat(
   log: Log,
@@ -35,7 +36,7 @@ export function repeat(
 ): RestartableLoop {
   let closed = false
   let failing = false
-  let timer: NodeJS.Timeout | undefined
+  let cancel: (() => void) | undefined
   let due_at = 0
   let running = Promise.resolve()
 
@@ -53,29 +54,35 @@ export function repeat(
     schedule()
   }
   function start(): void {
-    timer = undefined
+    cancel = undefined
     running = run()
   }
   function schedule(): void {
     if (closed) return
     const wait_ms = interval_ms()
     due_at = performance.now() + wait_ms
-    timer = setTimeout(start, wait_ms)
+    cancel = startTimer(start, wait_ms)
   }
   schedule()
   return {
     runNow() {
       // While the work runs, no timer is set: the next run is scheduled when the work ends.
-      if (timer === undefined || due_at - performance.now() <= interval_ms()) return
-      clearTimeout(timer)
+      if (cancel === undefined || due_at - performance.now() <= interval_ms()) return
+      cancel()
       schedule()
     },
     async close() {
       closed = true
-      clearTimeout(timer)
+      cancel?.()
       await running
     },
   }
+}
+
+function startTimer(work: () => void, ms: number): () => void {
+  if (ms >= TICK_MS) return atTick(work, ms)
+  const timer = setTimeout(work, ms)
+  return () => clearTimeout(timer)
 }
 
 /** The interval of work that may write, while the server is not in use or the database is sealed. */

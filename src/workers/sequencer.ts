@@ -21,7 +21,8 @@ const BUSY_INTERVAL_MS = 1
 const BATCH_ROWS = { max: 4_000, min: 50 }
 const STATEMENT_CANCELED = '57014'
 /** After `after_ms` without events and jobs, the interval is `interval_ms`. */
-const IDLE = { after_ms: 5_000, interval_ms: 200 }
+const QUIET = { after_ms: 5_000, interval_ms: 200 }
+const IDLE = { after_ms: 60_000, interval_ms: 500 }
 
 type Sequencer = { sequence(): Promise<void>; intervalMs(): number }
 
@@ -61,6 +62,7 @@ export function createSequencer(
       if (more_events) return BUSY_INTERVAL_MS
       const quiet_ms = Math.min(performance.now() - sequenced_at, performer.idleFor())
       if (quiet_ms > IDLE.after_ms) return IDLE.interval_ms
+      if (quiet_ms > QUIET.after_ms) return QUIET.interval_ms
       const interval_ms = Math.min(INTERVAL.max_ms, Math.max(INTERVAL.min_ms, INTERVAL.of_run * took_ms))
       return Math.max(BUSY_INTERVAL_MS, began_at + interval_ms - performance.now())
     },

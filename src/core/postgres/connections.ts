@@ -23,17 +23,18 @@ type Connection = {
 }
 
 /** A statement of the driver that is not sent yet. */
-export type Statement = PromiseLike<unknown> & { cancelled: unknown; reject(error: unknown): void }
+type Statement = PromiseLike<unknown> & { cancelled: unknown; reject(error: unknown): void }
 
+type Begin = (...args: unknown[]) => Promise<unknown>
 type Work = (connection: Connection) => PromiseLike<unknown>
 /** `fail` is called instead of `work` if no connection can be opened. */
 type Waiting = { work: Work; fail: (error: unknown) => void }
 
 export type PooledConnections = {
   /** Sends a statement as soon as a connection is free. */
-  send(statement: Statement): void
+  send: (statement: Statement) => void
   /** `begin` of the driver. */
-  begin(...args: unknown[]): Promise<unknown>
+  begin: Begin
   /**
    * Calls `ping` with the driver of each free connection, and closes those that were not used for long. Returns whether
    * there was one.
@@ -124,26 +125,8 @@ export function createConnections(options: {
   }
 
   return {
-    send(statement) {
-      enter({
-        work({ handle }) {
-          if (!statement.cancelled) handle(statement)
-          return statement
-        },
-        fail: (error) => statement.reject(error),
-      })
-    },
-    begin: (...args) =>
-      new Promise((resolve, reject) => {
-        enter({
-          work({ driver }) {
-            const transaction: Promise<unknown> = Reflect.apply(driver.begin, driver, args)
-            resolve(transaction)
-            return transaction
-          },
-          fail: reject,
-        })
-      }),
+    send: (statement) => enter(sending(statement)),
+    begin: (...args) => new Promise((resolve, reject) => enter(beginning(args, resolve, reject))),
     checkFree(ping) {
       const unused_since = Date.now() - IDLE_LIMIT_MS
       const free = all.filter(({ is_busy }) => !is_busy)
@@ -162,6 +145,31 @@ export function createConnections(options: {
       failWaiting(errorWith('CONNECTION_DESTROYED', 'the pool ended before the statement was sent'))
       await Promise.all(all.map(({ driver }) => driver.end({ timeout: 0 })))
     },
+  }
+}
+
+function sending(statement: Statement): Waiting {
+  return {
+    work({ handle }) {
+      if (!statement.cancelled) handle(statement)
+      return statement
+    },
+    fail: (error) => statement.reject(error),
+  }
+}
+
+function beginning(
+  args: unknown[],
+  resolve: (transaction: Promise<unknown>) => void,
+  reject: (error: unknown) => void,
+): Waiting {
+  return {
+    work({ driver }) {
+      const transaction = (driver as unknown as { begin: Begin }).begin(...args)
+      resolve(transaction)
+      return transaction
+    },
+    fail: reject,
   }
 }
 

@@ -8,6 +8,7 @@ import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { renewConnections } from '#core/pool.ts'
 import { throttle } from '#core/seldom.ts'
+import { untilTick } from '#core/ticks.ts'
 import type { Witness } from '#core/witness.ts'
 import { createServerChecks } from './checks.ts'
 import { findSwitch, type DatabaseSwitch } from './find.ts'
@@ -117,8 +118,8 @@ export async function watchDatabase(
         first.resolve()
         failures = 0
       }
-      const interval_ms = succeeded ? INTERVAL_MS : RETRY_INTERVAL_MS
-      await sleep(interval_ms, undefined, { signal: abort.signal }).catch(() => {})
+      if (succeeded) await untilTick(INTERVAL_MS, abort.signal)
+      else await sleep(RETRY_INTERVAL_MS, undefined, { signal: abort.signal }).catch(() => {})
     }
   }
 
