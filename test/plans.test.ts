@@ -136,11 +136,13 @@ test.for<[name: string, text: string, table: string]>([
   expect(scans).toEqual([expect.stringContaining(table)])
 })
 
-test('each session of a process limits its transactions to 30 s', () => {
-  const unlimited = tap.sessions.filter(
-    ({ transaction_timeout, options }) =>
-      transaction_timeout !== '30000' && options?.includes('transaction_timeout=30000') !== true,
+test.for([
+  ['limits its transactions to 30 s', 'transaction_timeout', '30000'],
+  ['ends soon after the host of its process', 'tcp_keepalives_idle', '60'],
+] as const)('each session of a process %s', ([_, name, value]) => {
+  const others = tap.sessions.filter(
+    (session) => session[name] !== value && session['options']?.includes(`${name}=${value}`) !== true,
   )
-  expect(unlimited.map(({ application_name, user }) => `${application_name} ${user}`)).toEqual([])
+  expect(others.map(({ application_name, user }) => `${application_name} ${user}`)).toEqual([])
   expect(tap.sessions.filter(({ options }) => options !== undefined)).not.toEqual([])
 })

@@ -4,7 +4,7 @@ import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import { toJobs, type WakeUpData } from './wakeup-messages.ts'
-import { SESSION_SETTINGS } from '#core/postgres/settings.ts'
+import { KEEPALIVE_SETTINGS, SESSION_SETTINGS } from '#core/postgres/settings.ts'
 import { withTimeout } from '#core/timeout.ts'
 import { wakeupOptions, close_limit_ms, defaultSchema, ping_interval_ms } from './settings.ts'
 import { clientOptions, DatabaseStream } from './postgres-stream.ts'
@@ -16,7 +16,12 @@ export type PostgresAddress = { database_url: string; schema?: string }
 const channel = 'sluice_outcomes'
 
 /** Sent when a session starts. */
-const limits = `-c transaction_timeout=${SESSION_SETTINGS.transaction_timeout}`
+const settings = Object.entries({
+  transaction_timeout: SESSION_SETTINGS.transaction_timeout,
+  ...KEEPALIVE_SETTINGS,
+})
+  .map(([name, value]) => `-c ${name}=${value}`)
+  .join(' ')
 
 type PostgresQueue = Queue<WakeUpData, void, string, WakeUpData, void, string, PostgresQueueBackend>
 type Connected = { connection: PostgresConnection; queueNamed: (name: string) => PostgresQueue }
@@ -138,7 +143,7 @@ function poolOptions(
     connectionTimeoutMillis: 2_000,
     keepAlive: true,
     // Wake-ups may be lost, so commits do not wait for the disk: this triples the throughput.
-    options: `${limits} -c synchronous_commit=off`,
+    options: `${settings} -c synchronous_commit=off`,
     ...more,
   }
 }
@@ -239,7 +244,7 @@ function listen(
   async function listenOnce(): Promise<void> {
     const client = new Client({
       ...sockets.track(clientOptions(address.database_url)),
-      options: limits,
+      options: settings,
       connectionTimeoutMillis: 2_000,
       query_timeout: 2_000,
       keepAlive: true,

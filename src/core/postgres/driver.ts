@@ -4,7 +4,7 @@ import type { Sql } from '../db.ts'
 import { isoFromPostgres } from '../time.ts'
 import { ARRAY_TYPES } from './array-types.ts'
 import { driverOptions, type DatabaseTarget } from './servers.ts'
-import { SESSION_SETTINGS } from './settings.ts'
+import { KEEPALIVE_SETTINGS, SESSION_SETTINGS } from './settings.ts'
 import { isUnreplicated, unreplicatedCommit } from './unreplicated.ts'
 
 export type DriverOptions = {
@@ -52,6 +52,7 @@ export function openDriver(target: DatabaseTarget, options: DriverOptions, onclo
       // PgBouncer refuses other settings. There, they are settings of the user: see `settings.ts`.
       ...(!pgbouncer && {
         ...SESSION_SETTINGS,
+        ...KEEPALIVE_SETTINGS,
         statement_timeout: statement_timeout_ms ?? Number(SESSION_SETTINGS.statement_timeout),
         transaction_timeout: transaction_timeout_ms ?? Number(SESSION_SETTINGS.transaction_timeout),
       }),

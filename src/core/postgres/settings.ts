@@ -22,6 +22,16 @@ export const SESSION_SETTINGS = {
   jit: 'off',
 } as const
 
+/**
+ * Of direct connections, also those of the queue: PostgreSQL notices within 90 s that the host of a process is gone.
+ * Its connections would count against the limit of the user for two hours.
+ */
+export const KEEPALIVE_SETTINGS = {
+  tcp_keepalives_idle: '60',
+  tcp_keepalives_interval: '10',
+  tcp_keepalives_count: '3',
+} as const
+
 const SETTING_NAMES = Object.keys(SESSION_SETTINGS) as (keyof typeof SESSION_SETTINGS)[]
 /** Their members are the users of processes. People and reports, who use `sluice_reader`, keep their own settings. */
 export const PROCESS_ROLES = ['sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard']
