@@ -1,4 +1,5 @@
 // Which connection of a pool gets a statement, and what happens to statements that wait for one.
+import { setImmediate } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -60,6 +61,7 @@ test('a connection that was not used for two minutes closes, unless it is the on
   const ended: Promise<void>[] = []
   const connections: PooledConnections = createConnections({
     max: 3,
+    shares: true,
     open: (onclose) => openDriver(target, { max: 1, application_name: 'test' }, onclose),
     close: (driver) => void ended.push(driver.end({ timeout: 1 })),
   })
@@ -114,3 +116,50 @@ test('a pool that ends in time rejects what still waits', async () => {
   await sql.end({ timeout: 0 })
   expect(await Promise.all([running, waiting])).toEqual(['CONNECTION_DESTROYED', 'CONNECTION_DESTROYED'])
 })
+
+/** A driver whose statements and transactions are answered by the test, in the order of `sent`. */
+function createFakeDriver() {
+  const sent: { name: string; answer: () => void }[] = []
+  const send = (name: string, { promise, resolve } = Promise.withResolvers<void>()) => {
+    sent.push({ name, answer: resolve })
+    return promise
+  }
+  const begin = (name: string) => send(name)
+  const driver = Object.assign(() => ({ handler: (statement: { start(): void }) => statement.start() }), {
+    begin,
+  })
+  const statement = (name: string) => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const start = () => void send(name).then(resolve)
+    return Object.assign(promise, { cancelled: null, reject, start })
+  }
+  return {
+    driver: driver as unknown as Sql,
+    statement,
+    /** Answers everything that was sent, and returns the names. */
+    async answer(): Promise<string[]> {
+      const answered = sent.splice(0)
+      for (const { answer } of answered) answer()
+      await setImmediate()
+      return answered.map(({ name }) => name)
+    },
+  }
+}
+
+test.each([
+  ['is sent behind others', true, [['first'], ['second', 'third'], ['transaction'], ['last']]],
+  ['waits', false, [['first'], ['second'], ['third'], ['transaction'], ['last']]],
+])(
+  'while all connections are busy, a statement %s, and a transaction waits in its turn',
+  async (_, shares, expected) => {
+    const { driver, statement, answer } = createFakeDriver()
+    const connections = createConnections({ max: 1, shares, open: () => driver, close: () => {} })
+    // Nothing is sent behind a statement that opens the connection.
+    for (const name of ['first', 'second', 'third']) connections.send(statement(name))
+    void connections.begin('transaction')
+    connections.send(statement('last'))
+    const answered: string[][] = []
+    for (const _step of expected) answered.push(await answer())
+    expect(answered).toEqual(expected)
+  },
+)

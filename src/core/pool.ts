@@ -35,6 +35,8 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   const connections = createConnections({
     max,
     max_uses,
+    // PgBouncer may give the session to another client before the answer to a statement that follows another.
+    shares: !pgbouncer,
     open: (onclose) => openDriver(target, { ...options, max: 1 }, onclose),
     close: (driver) => endReplaced(driver, target.open_limit_ms + AUTHENTICATION_LIMIT_MS),
   })

@@ -1,7 +1,6 @@
 // The connections of a pool. The driver would give statements to its connections in turns, so that each of them plans
-// every statement. Here the first free connection takes the next statement, and the seldom used connections close.
-// Each connection is a pool of the driver with one connection, which gets a statement after the answer to its previous
-// one. A connection that closed is not used again.
+// every statement. Here the first free connection gets the next statement, and the seldom used connections close.
+// Each connection is a pool of the driver with one connection. A connection that closed is not used again.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { databaseCode, type Sql } from '../db.ts'
 import { endsConnection, isReadOnlyServer, isSocketCode } from './connection-errors.ts'
@@ -10,12 +9,16 @@ import { endsConnection, isReadOnlyServer, isSocketCode } from './connection-err
 const IDLE_LIMIT_MS = 120_000
 /** A connection is replaced after this many uses, because its session keeps the plan of each different statement. */
 const MAX_USES = 200_000
+/** The largest number of statements that share a connection: the driver sends no more at once. */
+const MAX_SHARED = 100
 
 type Connection = {
   driver: Sql
   /** Sends a statement of another driver with the same options. */
   handle: (statement: object) => void
-  is_busy: boolean
+  /** The number of statements and transactions that have not ended. */
+  running: number
+  in_transaction: boolean
   /** Whether the server has answered. */
   is_open: boolean
   uses: number
@@ -28,7 +31,7 @@ type Statement = PromiseLike<unknown> & { cancelled: unknown; reject(error: unkn
 type Begin = (...args: unknown[]) => Promise<unknown>
 type Work = (connection: Connection) => PromiseLike<unknown>
 /** `fail` is called instead of `work` if no connection can be opened. */
-type Waiting = { work: Work; fail: (error: unknown) => void }
+type Use = { work: Work; fail: (error: unknown) => void; is_transaction: boolean }
 
 export type PooledConnections = {
   /** Sends a statement as soon as a connection is free. */
@@ -50,27 +53,31 @@ export type PooledConnections = {
 
 /**
  * `open` opens a driver with one connection, and calls `onclose` when this connection closes or must not be used any
- * more. `close` ends a driver; its running statement has a moment to finish. `max_uses`: default 200,000.
+ * more. `close` ends a driver; its running statement has a moment to finish. `max_uses`: default 200,000. `shares`:
+ * while all connections are busy, a statement is sent behind others: the way to a distant server takes longer than a
+ * statement. False: it waits until a connection is free.
  */
 export function createConnections(options: {
   max: number
   max_uses?: number | undefined
+  shares: boolean
   open: (onclose: () => void) => Sql
   close: (driver: Sql) => void
 }): PooledConnections {
-  const { max, max_uses = MAX_USES, open, close } = options
-  const waiting: Waiting[] = []
+  const { max, max_uses = MAX_USES, shares, open, close } = options
+  const waiting: Use[] = []
   let all: Connection[] = []
   let ended = false
   let onQuiet = () => {}
 
-  const isQuiet = () => waiting.length === 0 && all.every(({ is_busy }) => !is_busy)
+  const isQuiet = () => waiting.length === 0 && all.every(({ running }) => running === 0)
 
   function openAnother(): Connection | undefined {
     if (all.length >= max) return undefined
     const driver = open(() => discard(connection))
     const handle = Reflect.get(driver`select`, 'handler') as Connection['handle']
-    const connection: Connection = { driver, handle, is_busy: false, is_open: false, uses: 0, used_at: 0 }
+    const state = { running: 0, in_transaction: false, is_open: false, uses: 0, used_at: 0 }
+    const connection: Connection = { driver, handle, ...state }
     all.push(connection)
     return connection
   }
@@ -81,21 +88,28 @@ export function createConnections(options: {
     close(connection.driver)
   }
 
-  function enter(each: Waiting): void {
-    if (ended) each.fail(errorWith('CONNECTION_ENDED', 'the pool has ended'))
-    else use(each)
+  function enter(use: Use): void {
+    if (ended) return use.fail(errorWith('CONNECTION_ENDED', 'the pool has ended'))
+    if (waiting.length > 0 || !begin(use)) waiting.push(use)
   }
 
-  function use(each: Waiting): void {
-    const connection = all.find(({ is_busy }) => !is_busy) ?? openAnother()
-    if (connection === undefined) return void waiting.push(each)
+  /** Begins a use. Returns false if it must wait. */
+  function begin({ work, is_transaction }: Use): boolean {
+    const usable = all.filter(({ uses }) => uses < max_uses)
+    const connection =
+      usable.find(({ running }) => running === 0) ??
+      openAnother() ??
+      (shares && !is_transaction ? leastBusy(usable) : undefined)
+    if (connection === undefined) return false
     connection.uses += 1
     connection.used_at = Date.now()
-    run(connection, each.work)
+    connection.in_transaction = is_transaction
+    run(connection, work)
+    return true
   }
 
   function run(connection: Connection, work: Work): void {
-    connection.is_busy = true
+    connection.running += 1
     work(connection).then(
       () => release(connection, undefined),
       (error: unknown) => release(connection, error),
@@ -103,16 +117,19 @@ export function createConnections(options: {
   }
 
   function release(connection: Connection, error: unknown): void {
-    connection.is_busy = false
+    connection.running -= 1
     const is_lost = endsConnection(error) || isSocketCode(databaseCode(error) ?? '')
     if (isReadOnlyServer(error) && all.includes(connection)) replace()
-    if (is_lost || connection.uses >= max_uses) discard(connection)
+    if (is_lost || (connection.uses >= max_uses && connection.running === 0)) discard(connection)
     else connection.is_open = true
     // A server that cannot be reached refuses the others too.
     if (is_lost && !connection.is_open && !all.some(({ is_open }) => is_open)) failWaiting(error)
-    const next = waiting.shift()
-    if (next !== undefined) use(next)
+    beginWaiting()
     if (ended && isQuiet()) onQuiet()
+  }
+
+  function beginWaiting(): void {
+    while (waiting.length > 0 && begin(waiting[0]!)) waiting.shift()
   }
 
   function failWaiting(error: unknown): void {
@@ -121,7 +138,7 @@ export function createConnections(options: {
 
   function replace(): void {
     for (const { driver } of all.splice(0)) close(driver)
-    for (const each of waiting.splice(0)) use(each)
+    beginWaiting()
   }
 
   return {
@@ -129,14 +146,14 @@ export function createConnections(options: {
     begin: (...args) => new Promise((resolve, reject) => enter(beginning(args, resolve, reject))),
     checkFree(ping) {
       const unused_since = Date.now() - IDLE_LIMIT_MS
-      const free = all.filter(({ is_busy }) => !is_busy)
+      const free = all.filter(({ running }) => running === 0)
       for (const connection of free)
         if (connection.used_at < unused_since && all.length > 1) discard(connection)
         else run(connection, ({ driver }) => ping(driver))
       return free.length > 0
     },
-    hasFree: () => all.some(({ is_busy }) => !is_busy),
-    count: () => ({ open: all.length, busy: all.filter(({ is_busy }) => is_busy).length }),
+    hasFree: () => all.some(({ running }) => running === 0),
+    count: () => ({ open: all.length, busy: all.filter(({ running }) => running > 0).length }),
     replace,
     async end(limit_ms) {
       ended = true
@@ -148,8 +165,16 @@ export function createConnections(options: {
   }
 }
 
-function sending(statement: Statement): Waiting {
+/** Of several statements on a connection, the driver sends all and gets the answers in this order. */
+function leastBusy(connections: Connection[]): Connection | undefined {
+  return connections
+    .filter(({ is_open, in_transaction, running }) => is_open && !in_transaction && running < MAX_SHARED)
+    .reduce<Connection | undefined>((a, b) => (a === undefined || b.running < a.running ? b : a), undefined)
+}
+
+function sending(statement: Statement): Use {
   return {
+    is_transaction: false,
     work({ handle }) {
       if (!statement.cancelled) handle(statement)
       return statement
@@ -162,8 +187,9 @@ function beginning(
   args: unknown[],
   resolve: (transaction: Promise<unknown>) => void,
   reject: (error: unknown) => void,
-): Waiting {
+): Use {
   return {
+    is_transaction: true,
     work({ driver }) {
       const transaction = (driver as unknown as { begin: Begin }).begin(...args)
       resolve(transaction)
