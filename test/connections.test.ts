@@ -137,7 +137,7 @@ function createFakeDriver() {
     driver: driver as unknown as Sql,
     statement,
     /** Answers everything that was sent, and returns the names. */
-    async answer(): Promise<string[]> {
+    answer: async (): Promise<string[]> => {
       const answered = sent.splice(0)
       for (const { answer } of answered) answer()
       await setImmediate()

@@ -51,19 +51,22 @@ export type PooledConnections = {
   end(limit_ms: number): Promise<void>
 }
 
-/**
- * `open` opens a driver with one connection, and calls `onclose` when this connection closes or must not be used any
- * more. `close` ends a driver; its running statement has a moment to finish. `max_uses`: default 200,000. `shares`:
- * while all connections are busy, a statement is sent behind others: the way to a distant server takes longer than a
- * statement. False: it waits until a connection is free.
- */
-export function createConnections(options: {
+type ConnectionsOptions = {
   max: number
+  /** Default: 200,000. */
   max_uses?: number | undefined
+  /**
+   * Whether a statement is sent behind others while all connections are busy: the way to a distant server takes longer
+   * than a statement. False: it waits until a connection is free.
+   */
   shares: boolean
+  /** Opens a driver with one connection, and calls `onclose` when it closes or must not be used any more. */
   open: (onclose: () => void) => Sql
+  /** Ends a driver. What runs on its connection has a moment to finish. */
   close: (driver: Sql) => void
-}): PooledConnections {
+}
+
+export function createConnections(options: ConnectionsOptions): PooledConnections {
   const { max, max_uses = MAX_USES, shares, open, close } = options
   const waiting: Use[] = []
   let all: Connection[] = []
@@ -74,10 +77,7 @@ export function createConnections(options: {
 
   function openAnother(): Connection | undefined {
     if (all.length >= max) return undefined
-    const driver = open(() => discard(connection))
-    const handle = Reflect.get(driver`select`, 'handler') as Connection['handle']
-    const state = { running: 0, in_transaction: false, is_open: false, uses: 0, used_at: 0 }
-    const connection: Connection = { driver, handle, ...state }
+    const connection: Connection = connectionOf(open(() => discard(connection)))
     all.push(connection)
     return connection
   }
@@ -90,11 +90,11 @@ export function createConnections(options: {
 
   function enter(use: Use): void {
     if (ended) return use.fail(errorWith('CONNECTION_ENDED', 'the pool has ended'))
-    if (waiting.length > 0 || !begin(use)) waiting.push(use)
+    if (waiting.length > 0 || !start(use)) waiting.push(use)
   }
 
-  /** Begins a use. Returns false if it must wait. */
-  function begin({ work, is_transaction }: Use): boolean {
+  /** Starts a use. Returns false if it must wait. */
+  function start({ work, is_transaction }: Use): boolean {
     const usable = all.filter(({ uses }) => uses < max_uses)
     const connection =
       usable.find(({ running }) => running === 0) ??
@@ -124,12 +124,12 @@ export function createConnections(options: {
     else connection.is_open = true
     // A server that cannot be reached refuses the others too.
     if (is_lost && !connection.is_open && !all.some(({ is_open }) => is_open)) failWaiting(error)
-    beginWaiting()
+    startWaiting()
     if (ended && isQuiet()) onQuiet()
   }
 
-  function beginWaiting(): void {
-    while (waiting.length > 0 && begin(waiting[0]!)) waiting.shift()
+  function startWaiting(): void {
+    while (waiting.length > 0 && start(waiting[0]!)) waiting.shift()
   }
 
   function failWaiting(error: unknown): void {
@@ -138,7 +138,7 @@ export function createConnections(options: {
 
   function replace(): void {
     for (const { driver } of all.splice(0)) close(driver)
-    beginWaiting()
+    startWaiting()
   }
 
   return {
@@ -163,6 +163,11 @@ export function createConnections(options: {
       await Promise.all(all.map(({ driver }) => driver.end({ timeout: 0 })))
     },
   }
+}
+
+function connectionOf(driver: Sql): Connection {
+  const handle = Reflect.get(driver`select`, 'handler') as Connection['handle']
+  return { driver, handle, running: 0, in_transaction: false, is_open: false, uses: 0, used_at: 0 }
 }
 
 /** Of several statements on a connection, the driver sends all and gets the answers in this order. */
