@@ -139,7 +139,7 @@ test.for<[name: string, text: string, table: string]>([
 test.for([
   ['limits its transactions to 30 s', 'transaction_timeout', '30000'],
   ['ends soon after the host of its process', 'tcp_keepalives_idle', '60'],
-] as const)('each session of a process %s', ([_, name, value]) => {
+] as const)('each session of a process %s', ([_claim, name, value]) => {
   const others = tap.sessions.filter(
     (session) => session[name] !== value && session['options']?.includes(`${name}=${value}`) !== true,
   )
