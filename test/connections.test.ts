@@ -1,13 +1,16 @@
 // Which connection of a pool gets a statement, and what happens to statements that wait for one.
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
-import type { Sql } from '#core/db.ts'
-import { connectDatabase } from '#core/pool.ts'
+import { isUnavailable, type Sql } from '#core/db.ts'
+import { connectDatabase, renewConnections } from '#core/pool.ts'
 import { createConnections, type PooledConnections } from '#core/postgres/connections.ts'
 import { openDriver } from '#core/postgres/driver.ts'
 import { createTarget } from '#core/postgres/servers.ts'
-import { freePort } from '#start/ports.ts'
+import { giveUpRunning, isSilent } from '#core/postgres/silence.ts'
+import { createTraffic } from '#core/postgres/traffic.ts'
 import { createDatabase } from '#test/databases.ts'
+import { startProxy } from '#test/proxy.ts'
 
 let database: Awaited<ReturnType<typeof createDatabase>>
 beforeAll(async () => {
@@ -46,7 +49,7 @@ async function holdConnections(sql: Sql, count: number): Promise<() => Promise<v
   }
 }
 
-test('the first free connection gets the next statement, so that the others are seldom used', async () => {
+test('the first idle connection gets the next statement', async () => {
   const sql = openPool(4)
   const first = await pidOf(sql)
   const release = await holdConnections(sql, 3)
@@ -58,28 +61,26 @@ test('the first free connection gets the next statement, so that the others are 
 
 test('a connection that was not used for two minutes closes, unless it is the only one', async () => {
   const target = createTarget(database.url)
-  const ended: Promise<void>[] = []
   const connections: PooledConnections = createConnections({
     max: 3,
     shares: true,
     open: (onclose) => openDriver(target, { max: 1, application_name: 'test' }, onclose),
-    close: (driver) => void ended.push(driver.end({ timeout: 1 })),
+    ping: (driver) => driver`select 1`,
+    drain: () => {},
   })
-  const ping = (driver: Sql) => driver`select 1`
   const begin = () => connections.begin((tx: Sql) => tx`select 1`)
   await Promise.all([begin(), begin(), begin()])
-  connections.checkFree(ping)
+  connections.check(0)
   expect(connections.count()).toEqual({ open: 3, busy: 3 })
   await vi.waitFor(() => expect(connections.count()).toEqual({ open: 3, busy: 0 }))
-  const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 121_000)
-  connections.checkFree(ping)
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 121_000)
+  connections.check(0)
   clock.mockRestore()
   expect(connections.count()).toEqual({ open: 1, busy: 1 })
   await connections.end(Infinity)
-  await Promise.all(ended)
 })
 
-test('a connection that the server ends is not used again, and the others remain', async () => {
+test('a connection that the server ends is discarded alone', async () => {
   const sql = openPool(2)
   const release = await holdConnections(sql, 1)
   const second = await pidOf(sql)
@@ -89,15 +90,51 @@ test('a connection that the server ends is not used again, and the others remain
   await vi.waitFor(async () => expect(await pidOf(sql)).toBe(second))
 })
 
-test('statements that wait for a connection fail at once if the server cannot be reached', async () => {
-  const sql = openPool(2, `postgres://nobody@127.0.0.1:${await freePort('127.0.0.1')}/none`)
-  const codes = await Promise.all(
-    Array.from({ length: 20 }, () => sql`select 1`.catch((error: { code: unknown }) => error.code)),
-  )
-  expect(codes).toEqual(Array(20).fill('ECONNREFUSED'))
+test('statements that wait for a connection fail at once if the server cannot be reached, and the next ones are answered', async () => {
+  const proxy = await startProxy(database.url)
+  onTestFinished(() => proxy.close())
+  proxy.refuse(true)
+  const sql = openPool(2, proxy.url)
+  const errors = await Promise.all(Array.from({ length: 20 }, () => sql`select 1`.catch(isUnavailable)))
+  expect(errors).toEqual(Array(20).fill(true))
+  expect(proxy.opened()).toBeLessThanOrEqual(4)
+  proxy.refuse(false)
+  expect(await pidOf(sql)).toBeGreaterThan(0)
 })
 
-test('a pool that ends answers what waits for a connection, and refuses what comes later', async () => {
+test('no connection stays open that was replaced while it opened, or used too often', async () => {
+  const proxy = await startProxy(database.url)
+  onTestFinished(() => proxy.close())
+  const options = { max: 1, max_uses: 3, application_name: 'replaced' }
+  const sql = connectDatabase(proxy.url, options)
+  onTestFinished(() => sql.end({ timeout: 0 }))
+  proxy.pause(true)
+  const first = sql`select 1`.catch(() => {})
+  await vi.waitFor(() => expect(proxy.opened()).toBe(1))
+  renewConnections()
+  proxy.pause(false)
+  await first
+  for (let n = 0; n < 7; n++) await sql`select 1`
+  const other = openPool(1)
+  const count = async () =>
+    (await other`select pid from pg_stat_activity where application_name = 'replaced'`).count
+  await expect.poll(count).toBeLessThanOrEqual(1)
+})
+
+test('a statement that is canceled while its connection opens does not disable the connection', async () => {
+  const proxy = await startProxy(database.url)
+  onTestFinished(() => proxy.close())
+  const url = new URL(proxy.url)
+  url.searchParams.set('pgbouncer', 'true')
+  const sql = connectDatabase(url.href, { max: 1, application_name: 'test', statement_timeout_ms: 200 })
+  onTestFinished(() => sql.end({ timeout: 0 }))
+  proxy.pause(true)
+  await expect(sql`select 1`).rejects.toMatchObject({ code: '57014' })
+  proxy.pause(false)
+  await vi.waitFor(async () => expect(await pidOf(sql)).toBeGreaterThan(0))
+})
+
+test('a pool that ends runs waiting statements and refuses new ones', async () => {
   const sql = openPool(1)
   const running = sql<[{ n: number }]>`select 1 as n from pg_sleep(0.2)`.then(([row]) => row.n)
   const waiting = sql<[{ n: number }]>`select 2 as n`.then(([row]) => row.n)
@@ -108,7 +145,7 @@ test('a pool that ends answers what waits for a connection, and refuses what com
   await ended
 })
 
-test('a pool that ends in time rejects what still waits', async () => {
+test('a pool that reaches its time limit at the end rejects running and waiting statements', async () => {
   const sql = openPool(1)
   const running = sql`select pg_sleep(60)`.catch((error: { code: unknown }) => error.code)
   const waiting = sql`select 2`.catch((error: { code: unknown }) => error.code)
@@ -147,19 +184,82 @@ function createFakeDriver() {
 }
 
 test.each([
-  ['is sent behind others', true, [['first'], ['second', 'third'], ['transaction'], ['last']]],
+  ['is sent behind others', true, [['first', 'second', 'third'], ['transaction'], ['last']]],
   ['waits', false, [['first'], ['second'], ['third'], ['transaction'], ['last']]],
 ])(
   'while all connections are busy, a statement %s, and a transaction waits in its turn',
-  async (_, shares, expected) => {
+  async (_name, shares, expected) => {
     const { driver, statement, answer } = createFakeDriver()
-    const connections = createConnections({ max: 1, shares, open: () => driver, close: () => {} })
-    // Nothing is sent behind a statement that opens the connection.
+    const connections = createConnections({
+      max: 1,
+      shares,
+      open: () => driver,
+      ping: () => Promise.resolve(),
+      drain: () => {},
+    })
     for (const name of ['first', 'second', 'third']) connections.send(statement(name))
     void connections.begin('transaction')
     connections.send(statement('last'))
+    expect(await answer()).toEqual([])
     const answered: string[][] = []
     for (const _step of expected) answered.push(await answer())
     expect(answered).toEqual(expected)
   },
 )
+
+test('a transaction that waited for a connection runs in the context of its caller', async () => {
+  const sql = openPool(1)
+  const context = new AsyncLocalStorage<string>()
+  const release = await context.run('first', () => holdConnections(sql, 1))
+  const seen = context.run('second', () => sql.begin(async () => context.getStore()))
+  await release()
+  expect(await seen).toBe('second')
+})
+
+test('pings and loops at the same moment open no more connections than the loops need', async () => {
+  const connections = createConnections({
+    max: 5,
+    shares: true,
+    open: (onclose) => openDriver(createTarget(database.url), { max: 1, application_name: 'test' }, onclose),
+    ping: (driver) => driver`select 1`,
+    drain: () => {},
+  })
+  const begin = () => connections.begin((tx: Sql) => tx`select 1`)
+  for (let n = 0; n < 10; n++) {
+    connections.check(8_000)
+    await Promise.all([begin(), begin()])
+  }
+  expect(connections.count().open).toBe(2)
+  await connections.end(Infinity)
+})
+
+test('a server that has become read-only causes no storm of connections', async () => {
+  const proxy = await startProxy(database.url)
+  onTestFinished(() => proxy.close())
+  const url = new URL(proxy.url)
+  url.searchParams.set('default_transaction_read_only', 'on')
+  const sql = openPool(2, url.href)
+  for (let n = 0; n < 30; n++)
+    await expect(sql`create table refused ()`).rejects.toMatchObject({ code: '25006' })
+  expect(proxy.opened()).toBeLessThan(30)
+})
+
+test('a statement that waits for a connection does not count as silent, and a running one without an answer does', () => {
+  const traffic = createTraffic()
+  const checkFor = (seconds: number) => Array.from({ length: seconds }, () => isSilent(traffic))
+  const waiting = Array.from({ length: 4 }, (_, nth) =>
+    Object.assign(Promise.resolve(), { active: nth === 0 }),
+  )
+  for (const query of waiting) traffic.pending.set(query, { limit_ms: 15_000, checks: 0, is_given_up: false })
+  for (const [nth, query] of waiting.entries()) {
+    expect(checkFor(14)).not.toContain(true)
+    // The statement is answered, and the next one runs.
+    traffic.pending.delete(query)
+    traffic.checks_without_answer = 0
+    if (waiting[nth + 1] !== undefined) waiting[nth + 1]!.active = true
+  }
+  traffic.pending.set(waiting[0]!, { limit_ms: 8_000, checks: 0, is_given_up: false })
+  expect(checkFor(8)).toEqual([...Array(7).fill(false), true])
+  giveUpRunning(traffic)
+  expect(checkFor(20)).not.toContain(true)
+})

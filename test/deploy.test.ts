@@ -121,7 +121,7 @@ describe('the limits of connections in deploy/postgres/users.sql', async () => {
   )
   const sizing = await readRepositoryFile('docs/guides/sizing.md')
   const [, pool, services, worker, dashboard] =
-    /`DATABASE_POOL` connections \((\d+)\)\. An API and a webhooks host open (\d+) more, a worker (\d+), a dashboard (\d+)\./
+    /`DATABASE_POOL` connections \((\d+)\) .*\. An API and a webhooks host open (\d+) more, a worker (\d+), a dashboard (\d+)\./
       .exec(sizing)!
       .map(Number)
   const additional = { api: services!, webhooks: services!, worker: worker!, dashboard: dashboard! }

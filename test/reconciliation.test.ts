@@ -692,7 +692,7 @@ describeIn('runs of recurring work', { parts: [] }, (test) => {
       await failing.end({ timeout: 0 })
       await failing`select`
     })
-    await expect(broken).rejects.toThrow('CONNECTION_ENDED')
+    await expect(broken).rejects.toMatchObject({ code: 'CONNECTION_ENDED' })
     const leased =
       await world.sql`select from recurring_work where name = 'broken work' and lease_until > now()`
     expect(leased).toHaveLength(1)

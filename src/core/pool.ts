@@ -1,9 +1,9 @@
 // Connection pools to Postgres. The workarounds for faults of the driver are in `postgres/`, one file for each fault.
 import type { Sql } from './db.ts'
 import { measurePool } from './postgres/connection-waits.ts'
-import { createConnections } from './postgres/connections.ts'
+import { createConnections, type Statement } from './postgres/connections.ts'
 import { AUTHENTICATION_LIMIT_MS, openDriver, type DriverOptions } from './postgres/driver.ts'
-import { endReplaced } from './postgres/lost-connections.ts'
+import { drainDriver } from './postgres/lost-connections.ts'
 import { dropHoles } from './postgres/row-holes.ts'
 import { createTarget } from './postgres/servers.ts'
 import { ANSWER_LIMIT_MS, CHECK_MS, PING_INTERVAL_MS, giveUpRunning, isSilent } from './postgres/silence.ts'
@@ -17,6 +17,9 @@ type PoolOptions = DriverOptions & {
   /** The name of the pool in the metrics. Without it, the pool is not measured. */
   pool_name?: string
 }
+
+/** A transaction that would stay open on the connection. The driver refuses it in pools of several connections. */
+const BARE_BEGIN = /^\s*(begin|start\s+transaction)\b/i
 
 const pending = new WeakMap<Sql, () => number>()
 /** Replaces the connections of each open pool of this process. */
@@ -38,10 +41,11 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     // PgBouncer may give the session to another client before the answer to a statement that follows another.
     shares: !pgbouncer,
     open: (onclose) => openDriver(target, { ...options, max: 1 }, onclose),
-    close: (driver) => endReplaced(driver, target.open_limit_ms + AUTHENTICATION_LIMIT_MS),
+    ping,
+    drain: (driver) => drainDriver(driver, target.open_limit_ms + AUTHENTICATION_LIMIT_MS),
   })
   const measured = pool_name === undefined ? undefined : measurePool(pool_name, max, connections)
-  // Makes statements and fragments, and never connects.
+  // Creates statements and fragments, and never connects.
   const maker = openDriver(target, options, () => {})
 
   function replace(): void {
@@ -55,22 +59,21 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     return statement
   }
 
-  function sendPings(): void {
-    if (connections.checkFree(ping) || traffic.pending.size > 0) return
-    // No connection is open, or transactions occupy all of them.
-    void sql`select 1`.catch(() => {})
-  }
-
   function check(): void {
     if (isSilent(traffic)) replace()
+    connections.check(PING_INTERVAL_MS)
   }
 
-  const timers = [everyTick(sendPings, PING_INTERVAL_MS), everyTick(check, CHECK_MS)]
+  /** The statement waits while no connection is open, or all of them are in transactions, and shows their silence. */
+  function sendPing(): void {
+    if (!connections.hasIdle() && traffic.pending.size === 0) void sql`select 1`.catch(() => {})
+  }
+
+  const timers = [everyTick(check, CHECK_MS), everyTick(sendPing, PING_INTERVAL_MS)]
   renewals.add(replace)
 
   const hooks: StatementHooks = {
     onSend(statement) {
-      measured?.statement(statement)
       // PgBouncer does not let a session have its own timeout.
       if (!pgbouncer || statement_timeout_ms === undefined) return undefined
       return cancelAfter(statement, statement_timeout_ms)
@@ -78,16 +81,24 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     onRows: dropHoles,
   }
 
+  function send(statement: Statement): void {
+    measured?.statement(statement)
+    connections.send(statement)
+  }
+
   function tracked(result: unknown): unknown {
     if (!(result instanceof Promise)) return result
     trackStatement(result, traffic, ANSWER_LIMIT_MS, hooks)
-    // The driver calls `handler` when the statement is first awaited.
-    return Object.assign(result, { handler: connections.send })
+    // The driver calls `handler` after the statement is first awaited.
+    return Object.assign(result, { handler: send })
   }
 
   const members = {
     begin: measured?.begin ?? connections.begin,
-    unsafe: (...args: Parameters<Sql['unsafe']>) => tracked(maker.unsafe(...args)),
+    unsafe(...args: Parameters<Sql['unsafe']>) {
+      if (max > 1 && BARE_BEGIN.test(args[0])) throw new Error('a transaction of a pool needs `begin`')
+      return tracked(maker.unsafe(...args))
+    },
     async end({ timeout }: { timeout?: number } = {}) {
       renewals.delete(replace)
       measured?.stop()

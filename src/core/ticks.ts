@@ -10,8 +10,8 @@ let ticks = 0
 let clock: NodeJS.Timeout | undefined
 
 /**
- * Calls `work` once, at the tick of which `ms` are over within half a tick: up to `TICK_MS` early. Call the returned
- * function to cancel it. Does not keep the process alive.
+ * Calls `work` once, at the tick closest to `ms` from the last tick: up to 750 ms early, or 250 ms late. Call the
+ * returned function to cancel it. Does not keep the process alive.
  */
 export function atTick(work: () => void, ms: number): () => void {
   const timer = { work, due: ticks + Math.max(1, Math.round(ms / TICK_MS)) }

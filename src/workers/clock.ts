@@ -25,8 +25,8 @@ const warnOfDatabase = throttle((suppressed, log: Log, work: string, error: unkn
 }, 10_000)
 
 /**
- * Runs `work` repeatedly; the next run begins `interval_ms()` after the end of the last run, and for intervals of half
- * a second and more at a common tick. A failure is counted and logged, and the loop continues.
+ * Runs `work` repeatedly; the next run begins `interval_ms()` after the end of the last run. Intervals of half a second
+ * and more end at a common tick: see `atTick`. A failure is counted and logged, and the loop continues.
  */
 export function repeat(
   log: Log,

@@ -11,14 +11,9 @@ const CONNECTION_STATES = /^(08|53|57P0|58|25006$|25P0[34]$|26000$|42P05$)/
 const SOCKET_CODES =
   /^(ECONN|EPIPE|EPROTO|ERR_SSL_|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CONNECT|CONNECTION_)/
 
-/** Whether this code says that the connection failed, or that it could not be opened. */
-export function isSocketCode(code: string): boolean {
-  return SOCKET_CODES.test(code)
-}
-
 /** Whether this SQLSTATE or socket code says that the connection failed or cannot be used. */
 export function isConnectionCode(code: string): boolean {
-  return isSocketCode(code) || CONNECTION_STATES.test(code)
+  return SOCKET_CODES.test(code) || CONNECTION_STATES.test(code)
 }
 
 /** Whether the server ended the connection with this error, whatever its code. */
@@ -26,6 +21,12 @@ export function endsConnection(error: unknown): boolean {
   if (!(error instanceof postgres.PostgresError)) return false
   // PgBouncer sends only the local one, in English.
   return ['FATAL', 'PANIC'].includes(error.severity ?? error.severity_local)
+}
+
+/** Whether the connection failed with this error, or ended. */
+export function losesConnection(error: unknown): boolean {
+  const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined
+  return endsConnection(error) || (typeof code === 'string' && SOCKET_CODES.test(code))
 }
 
 /** Whether the server accepts no writes: it is a standby, or has become one. */

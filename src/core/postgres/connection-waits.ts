@@ -21,7 +21,7 @@ export function measurePool(
       return { busy, idle: open - busy, unopened: max - open }
     }),
     statement(query) {
-      if (connections.hasFree()) return wait.observe(0)
+      if (connections.hasIdle()) return wait.observe(0)
       const began_at = performance.now()
       // The driver sets `active` when the statement runs on a connection.
       let active = false
