@@ -80,6 +80,22 @@ test('a connection that was not used for two minutes closes, unless it is the on
   await connections.end(Infinity)
 })
 
+test('a reserved connection is for its caller alone until its release', async () => {
+  const sql = openPool(1)
+  const reserved = await sql.reserve()
+  await reserved`begin`
+  const [xact] = await reserved`select pg_backend_pid() as pid, pg_current_xact_id()::text as id`
+  const waiting = pidOf(sql)
+  await reserved`rollback`
+  reserved.release()
+  expect(await waiting).toBe(xact!['pid'])
+})
+
+test('a transaction that would stay open is refused', async () => {
+  const sql = openPool(2)
+  expect(() => sql.unsafe('begin')).toThrow('needs `begin`')
+})
+
 test('a connection that the server ends is discarded alone', async () => {
   const sql = openPool(2)
   const release = await holdConnections(sql, 1)

@@ -99,6 +99,10 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
       if (max > 1 && BARE_BEGIN.test(args[0])) throw new Error('a transaction of a pool needs `begin`')
       return tracked(maker.unsafe(...args))
     },
+    async reserve() {
+      const { driver, release } = await connections.reserve()
+      return Object.assign(driver, { release })
+    },
     async end({ timeout }: { timeout?: number } = {}) {
       renewals.delete(replace)
       measured?.stop()

@@ -34,6 +34,7 @@ type Connection = {
 export type Statement = PromiseLike<unknown> & { cancelled: unknown; reject(error: unknown): void }
 
 type Begin = (...args: unknown[]) => Promise<unknown>
+type Reserved = { driver: Sql; release: () => void }
 type Work = (connection: Connection) => PromiseLike<unknown>
 /** `fail` is called instead of `work` if no connection can be opened, or the pool has ended. */
 type Use = { work: Work; fail: (error: unknown) => void; is_transaction: boolean }
@@ -43,6 +44,8 @@ export type PooledConnections = {
   send: (statement: Statement) => void
   /** `begin` of the driver. */
   begin: Begin
+  /** A driver for the caller alone, until the caller calls `release`. */
+  reserve: () => Promise<Reserved>
   /** Pings the connections without traffic in the last `interval_ms`, and closes those that were not used for long. */
   check(interval_ms: number): void
   hasIdle(): boolean
@@ -141,6 +144,7 @@ export function createConnections(options: ConnectionsOptions): PooledConnection
   return {
     send: (statement) => enter(sending(statement)),
     begin: (...args) => new Promise((resolve, reject) => enter(beginning(args, resolve, reject))),
+    reserve: () => new Promise((resolve, reject) => enter(reserving(resolve, reject))),
     check: (interval_ms) => set.check(interval_ms, release),
     hasIdle: () => set.all().some(({ is_open, running }) => is_open && running === 0),
     count() {
@@ -287,6 +291,14 @@ function beginning(
       resolve(transaction)
       return transaction
     },
+    fail: reject,
+  }
+}
+
+function reserving(resolve: (reserved: Reserved) => void, reject: (error: unknown) => void): Use {
+  return {
+    is_transaction: true,
+    work: ({ driver }) => new Promise<void>((release) => resolve({ driver, release })),
     fail: reject,
   }
 }
