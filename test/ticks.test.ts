@@ -1,14 +1,19 @@
 // Timers that fire together.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { createLog } from '#core/log.ts'
+import type { DatabaseWatch } from '#domain/switches/watch.ts'
+import type * as Clock from '#workers/clock.ts'
 
 let atTick: (work: () => void, ms: number) => () => void
 let everyTick: (work: () => void, ms: number) => () => void
+let repeatWhileCurrent: typeof Clock.repeatWhileCurrent
 
 beforeEach(async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   // The files of a process share modules, and the real clock may already run.
   vi.resetModules()
   ;({ atTick, everyTick } = await import('#core/ticks.ts'))
+  ;({ repeatWhileCurrent } = await import('#workers/clock.ts'))
 })
 afterEach(() => void vi.useRealTimers())
 
@@ -54,4 +59,24 @@ test('the clock runs only while work waits', () => {
   cancel()
   vi.advanceTimersByTime(500)
   expect(vi.getTimerCount()).toBe(0)
+})
+
+test('while the database is sealed, recurring work is not counted, not even within a tick', () => {
+  let counted = 0
+  const database = {
+    isCurrent: () => false,
+    track: async (work: () => Promise<unknown>) => {
+      counted += 1
+      return await work()
+    },
+  } as unknown as DatabaseWatch
+  const loop = repeatWhileCurrent(
+    { log: createLog('silent', 'test'), database },
+    'test',
+    () => 500,
+    async () => {},
+  )
+  vi.advanceTimersByTime(3_000)
+  expect(counted).toBe(0)
+  void loop.close()
 })

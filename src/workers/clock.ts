@@ -107,10 +107,10 @@ export function repeatWhileCurrent(
     log,
     name,
     () => (database.isCurrent() ? interval_ms() : STOPPED_INTERVAL_MS),
-    async () =>
-      await database.track(async () => {
-        if (!mustEnd()) await work(mustEnd)
-      }),
+    // Work that does not begin is not counted: the heartbeat reads the count at the same tick.
+    async () => {
+      if (!mustEnd()) await database.track(async () => await work(mustEnd))
+    },
   )
   return {
     ...loop,

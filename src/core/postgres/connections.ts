@@ -1,41 +1,21 @@
 // The connections of a pool. postgres.js uses the connections of a pool round robin, so each session plans every
-// statement. Here the first idle connection gets the next statement, and rarely used connections close. Each connection
-// is a pool of the driver with one connection. A connection that closed is not used again.
+// statement. Here the first idle connection gets the next statement, and rarely used connections close.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Sql } from '../db.ts'
-import { losesConnection, isReadOnlyServer } from './connection-errors.ts'
+import { createConnectionSet, type Connection, type SetOptions, type Work } from './connection-set.ts'
 
-/** A connection that was not used for this long closes, unless it is the only one. */
-const IDLE_LIMIT_MS = 120_000
 /** A connection is replaced after this many uses, because its session keeps the plan of each different statement. */
 const MAX_USES = 200_000
 /** The largest number of statements that share a connection: the driver sends no more at once. */
 const MAX_SHARED = 100
 /** The pauses between attempts to open a connection, after attempts that failed. */
 const BACKOFF = { min_ms: 25, max_ms: 250 }
-/** The minimum time between two replacements because the server has become read-only. */
-const READ_ONLY_INTERVAL_MS = 250
-
-type Connection = {
-  driver: Sql
-  /** Sends a statement of another driver with the same options. */
-  handle: (statement: object) => void
-  /** The number of statements and transactions that have not ended. */
-  running: number
-  in_transaction: boolean
-  /** Whether its first statement is answered; nothing else is sent before. */
-  is_open: boolean
-  uses: number
-  used_at: number
-  pinged_at: number
-}
 
 /** A statement of the driver that is not sent yet. */
 export type Statement = PromiseLike<unknown> & { cancelled: unknown; reject(error: unknown): void }
 
 type Begin = (...args: unknown[]) => Promise<unknown>
 type Reserved = { driver: Sql; release: () => void }
-type Work = (connection: Connection) => PromiseLike<unknown>
 /** `fail` is called instead of `work` if no connection can be opened, or the pool has ended. */
 type Use = { work: Work; fail: (error: unknown) => void; is_transaction: boolean }
 
@@ -56,7 +36,7 @@ export type PooledConnections = {
   end(limit_ms: number): Promise<void>
 }
 
-type ConnectionsOptions = {
+type ConnectionsOptions = SetOptions & {
   max: number
   /** Default: 200,000. */
   max_uses?: number | undefined
@@ -65,17 +45,11 @@ type ConnectionsOptions = {
    * than a statement. False: it waits until a connection is free.
    */
   shares: boolean
-  /** Creates a driver with one connection, and calls `onclose` when it closes or must not be used any more. */
-  open: (onclose: () => void) => Sql
-  /** Sends a statement that opens or tests the connection. */
-  ping: (driver: Sql) => PromiseLike<unknown>
-  /** Ends a driver on whose connection something may still run: it has a moment to finish. */
-  drain: (driver: Sql) => void
 }
 
 export function createConnections(options: ConnectionsOptions): PooledConnections {
   const { max, max_uses = MAX_USES, shares } = options
-  const set = createSet(options)
+  const set = createConnectionSet(options)
   const waiting: Use[] = []
   const backoff = createBackoff(() => startWaiting())
   let ending: Promise<void> | undefined
@@ -159,76 +133,6 @@ export function createConnections(options: ConnectionsOptions): PooledConnection
   }
 }
 
-type OnEnd = (connection: Connection, was_open: boolean, error: unknown) => void
-
-/** The connections that are open or opening. */
-function createSet({ open, ping, drain }: Pick<ConnectionsOptions, 'open' | 'ping' | 'drain'>) {
-  let all: readonly Connection[] = []
-  let replaced_at = -Infinity
-
-  function end({ driver, running }: Connection): void {
-    if (running > 0) drain(driver)
-    else void driver.end({ timeout: 0 }).catch(() => {})
-  }
-
-  function discard(connection: Connection): void {
-    if (!all.includes(connection)) return
-    all = all.filter((each) => each !== connection)
-    end(connection)
-  }
-
-  function discardAll(): void {
-    const discarded = all
-    all = []
-    discarded.forEach(end)
-  }
-
-  /** Runs `work` on a connection. A connection that was lost or could not be opened is discarded before `onEnd`. */
-  function run(connection: Connection, work: Work, onEnd: OnEnd): void {
-    const was_open = connection.is_open
-    const settled = (error: unknown) => {
-      connection.running -= 1
-      if (error === undefined) connection.is_open = true
-      else if (!was_open || losesConnection(error)) discard(connection)
-      else if (isReadOnlyServer(error) && performance.now() - replaced_at >= READ_ONLY_INTERVAL_MS) {
-        replaced_at = performance.now()
-        discardAll()
-      }
-      onEnd(connection, was_open, error)
-    }
-    connection.running += 1
-    connection.used_at = performance.now()
-    work(connection).then(() => settled(undefined), settled)
-  }
-
-  const pingOn = ({ driver }: Connection) => ping(driver)
-
-  return {
-    all: () => all,
-    isBusy: () => all.some(({ running }) => running > 0),
-    open(onEnd: OnEnd): void {
-      const connection: Connection = connectionOf(open(() => discard(connection)))
-      all = [...all, connection]
-      run(connection, pingOn, onEnd)
-    },
-    run,
-    /** See `PooledConnections`. */
-    check(interval_ms: number, onEnd: OnEnd): void {
-      const now = performance.now()
-      for (const connection of all.filter(({ running }) => running === 0)) {
-        const { used_at, pinged_at } = connection
-        if (now - used_at > IDLE_LIMIT_MS && all.length > 1) discard(connection)
-        else if (now - Math.max(used_at, pinged_at) >= interval_ms) {
-          run(connection, pingOn, onEnd)
-          Object.assign(connection, { used_at, pinged_at: now })
-        }
-      }
-    },
-    discard,
-    discardAll,
-  }
-}
-
 /** The pauses between attempts to open a connection. Calls `onEnd` at the end of a pause. */
 function createBackoff(onEnd: () => void) {
   let failures = 0
@@ -250,13 +154,6 @@ function createBackoff(onEnd: () => void) {
       failures = 0
     },
   }
-}
-
-function connectionOf(driver: Sql): Connection {
-  // The driver's types lack `handler`, which sends a statement.
-  const handle = Reflect.get(driver`select`, 'handler') as Connection['handle']
-  const state = { running: 0, in_transaction: false, is_open: false, uses: 0, used_at: 0, pinged_at: 0 }
-  return { driver, handle, ...state }
 }
 
 /** Of several statements on a connection, the driver sends all and gets the answers in this order. */
