@@ -88,7 +88,7 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
           select from jobs where finished_at is null
             and run_at < now() + case when tenant_id = ${SYSTEM_TENANT_ID} then interval '0' else interval '5 s' end
 ) or exists (select from notifications where state = 'waiting')
-        or exists (select from unsequenced_events) or exists (select from webhook_due)
+        or exists (select from event_outbox) or exists (select from webhook_due)
         or exists (select from webhook_recoveries where after_at is not null) as open`
     return row!.open
   }

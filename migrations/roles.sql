@@ -169,6 +169,7 @@ begin
     -- Only the sequencer gives an event its position in the feed.
     ('sluice_api', 'events', 'select, insert (tenant_id, id, type, subject_id, data, trace_context)'),
     ('sluice_api', 'event_sequences', 'select'),
+    ('sluice_api', 'event_outbox', 'select'),
     ('sluice_api', 'feed_entries', 'select'),
     -- Only the owner restarts feeds, with `restart_feeds`.
     ('sluice_api', 'feed_restarts', 'select'),
@@ -245,6 +246,7 @@ begin
     ('sluice_worker', 'ledger_accounts', 'select, insert (tenant_id, currency, name), update (balance_minor, reserved_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert (tenant_id, id, type, subject_id, data, trace_context)'),
     ('sluice_worker', 'event_sequences', 'select'),
+    ('sluice_worker', 'event_outbox', 'select'),
     ('sluice_worker', 'feed_entries', 'select'),
     ('sluice_worker', 'feed_restarts', 'select'),
     ('sluice_worker', 'lost_requests', 'select, insert (tenant_id, id, entry, switch_number, idempotency_key, path, resource_id, accepted_at)'),
@@ -337,7 +339,7 @@ begin
     to sluice_service;
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
-    sequence_events(integer), audit_hash(audit_entries) to sluice_worker;
+    sequence_events(integer), sequence_events(integer, timestamptz), audit_hash(audit_entries) to sluice_worker;
   grant execute on function fill_party(text, uuid, uuid, jsonb), subject_fingerprint(text, uuid, uuid),
     unknown_destination(), placeholder_keys(uuid) to sluice_api;
   grant execute on function complete_recipient(uuid, uuid, text, text, text), unknown_destination(), unknown_text(),

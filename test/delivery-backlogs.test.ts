@@ -36,7 +36,7 @@ async function createDueDeliveries(
   await sql`
     insert into events (tenant_id, id, type, subject_id, data)
     select ${backlog.tenant_id}, uuidv7(), 'customer.created', uuidv7(), '{}' from generate_series(1, ${count}::integer)`
-  while ((await sequenceEvents(sql, 1000)).length > 0);
+  while ((await sequenceEvents(sql, 1000))!.length > 0);
 }
 
 async function claim(options: Partial<ClaimOptions> = {}, backlogs = [backlog]): Promise<ClaimedDeliveries> {

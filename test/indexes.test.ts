@@ -13,7 +13,7 @@ const TABLES = [
   'idempotency_keys',
   'ledger_accounts',
   'ledger_transfers',
-  'unsequenced_events',
+  'event_outbox',
   'sequenced_events',
   'feed_entries',
   'webhook_deliveries',

@@ -207,8 +207,8 @@ describe('partitions', () => {
         expect([parent, (await partitionsOf(world, parent)).length]).toEqual([parent, 6])
     })
     await world.sql`
-      insert into events (tenant_id, type, subject_id, data, created_at, sequenced)
-      select tenant_id, 'customer.told', id, '{}', now() + interval '1 year', true from payments limit 1`
+      insert into events (tenant_id, type, subject_id, data, created_at, sequence)
+      select tenant_id, 'customer.told', id, '{}', now() + interval '1 year', 1 from payments limit 1`
     expect(await countStrays(worker)).toContainEqual({ parent: 'sequenced_events', strays: 1 })
     await world.sql`delete from events where type = 'customer.told'`
     expect((await countStrays(worker)).every(({ strays }) => strays === 0)).toBe(true)
@@ -224,8 +224,11 @@ describe('partitions', () => {
     await world.sql`update payments set created_at = created_at - interval '60 days'`
     await agePartition(world, 'sequenced_events', 40, 'events_before')
     await agePartition(world, 'feed_entries', 40)
-    for (const table of ['events', 'feed_entries'])
-      await world.sql`update ${world.sql(table)} set created_at = created_at - interval '60 days'`
+    await world.sql.begin(async (tx) => {
+      await tx`select from event_sequences where tenant_id = ${SYSTEM_TENANT_ID} for update`
+      for (const table of ['events', 'event_outbox', 'feed_entries'])
+        await tx`update ${tx(table)} set created_at = created_at - interval '60 days'`
+    })
     await authorizedPayment(world.client)
     await sequenceAllEvents(world.sql)
     await awaitMove(world)
@@ -251,17 +254,13 @@ describe('partitions', () => {
     expect((await auditEverything(world.sql)).problems).toEqual([])
   })
 
-  test('partitions of events and of their deliveries are dropped together, and events without a sequence stay', async ({
+  test('partitions of events and of their deliveries are dropped together, but not while an old event has no sequence', async ({
     world,
   }) => {
     const sequencer = await world.sql.reserve()
     onTestFinished(() => sequencer.release())
     await sequencer`begin`
     await sequencer`select from event_sequences where tenant_id = ${SYSTEM_TENANT_ID} for update`
-    const [unsequenced] = await world.sql<{ id: string }[]>`
-      insert into events (tenant_id, type, subject_id, data, created_at)
-      select tenant_id, 'payment.capture_expiring', id, '{}', now() - interval '50 days' from payments limit 1
-      returning id`
     const weeks = ['feed_entries', 'sequenced_events', 'webhook_deliveries'].map(
       (parent) => `${parent}_long_ago`,
     )
@@ -270,11 +269,17 @@ describe('partitions', () => {
       await world.sql.unsafe(
         `create table ${week} partition of ${week.replace('_long_ago', '')} for values from ('${from}') to ('${to}')`,
       )
-    expect((await dropNextPartition(worker, 'events', 31))?.split(', ').toSorted()).toEqual(weeks)
+    const [unsequenced] = await world.sql<{ id: string }[]>`
+      insert into events (tenant_id, type, subject_id, data, created_at)
+      select tenant_id, 'payment.capture_expiring', id, '{}', now() - interval '50 days' from payments limit 1
+      returning id`
     expect(await dropNextPartition(worker, 'events', 31)).toBeNull()
     expect(await findEvent(world.sql, world.tenant_id, unsequenced!.id)).toMatchObject({ sequence: null })
+    await world.sql`delete from event_outbox where event_id = ${unsequenced!.id}`
     await world.sql`delete from events where id = ${unsequenced!.id}`
     await sequencer`rollback`
+    expect((await dropNextPartition(worker, 'events', 31))?.split(', ').toSorted()).toEqual(weeks)
+    expect(await dropNextPartition(worker, 'events', 31)).toBeNull()
   })
 
   test('a partition is not dropped while a transaction reads it', async ({ world }) => {

@@ -393,6 +393,7 @@ describe('no role has more rights than its process needs', () => {
     const owners = functions.filter(({ definer }) => definer)
     expect(owners.map(({ name }) => name)).toEqual([
       'bullmq.add_jobs_bulk(text,jsonb)',
+      'add_to_outbox()',
       'append_audit_entry(jsonb)',
       'check_recovered_verification()',
       'check_server(jsonb,boolean)',
@@ -408,7 +409,9 @@ describe('no role has more rights than its process needs', () => {
       'make_next_partition()',
       'move_finished_jobs(timestamp with time zone,uuid,integer)',
       'move_notifications(timestamp with time zone,uuid,integer)',
+      'move_unsequenced_events(integer)',
       'sequence_events(integer)',
+      'sequence_events(integer,timestamp with time zone)',
       'write_subscription()',
     ])
     for (const { name, path } of owners)
@@ -629,6 +632,7 @@ describe('readers', () => {
     expect([...empty]).toEqual([
       'drifts',
       'erasures',
+      'event_outbox',
       'feed_restarts',
       'lost_requests',
       'notification_history',

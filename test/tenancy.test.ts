@@ -185,6 +185,7 @@ const TABLES_WITHOUT_RESOURCE: Record<string, string> = {
   audit_entries: 'record actions of people on any resource',
   drifts: 'reference rows of any resource',
   erasures: 'are pending erasures of deleted customers',
+  event_outbox: 'waits for positions of events',
   event_sequences: 'number the events of a tenant',
   feed_entries: 'order the events of a tenant',
   events: 'reference rows of any resource',

@@ -128,7 +128,7 @@ test('a new endpoint gets later events, even if it reuses the slot of a deleted 
   const last = await registerEndpoint(client, { url: URL, types: ['customer.*'] })
   await createEvent(client)
   await world.sql`
-    update events set created_at = now() + interval '2 hours' where tenant_id = ${client.tenant_id} and not sequenced`
+    update event_outbox set created_at = now() + interval '2 hours' where tenant_id = ${client.tenant_id}`
   expect(await deliveredTo(world, last)).toEqual(['customer.created pending'])
 })
 
@@ -177,7 +177,7 @@ test('old subscriptions are kept for events without a sequence, up to one thousa
   await sql`
     update webhook_subscriptions set from_at = from_at - interval '2 hours',
       until_at = until_at - interval '2 hours' where endpoint_id = ${endpoint.id} and until_at < 'infinity'`
-  await sql`update events set created_at = created_at - interval '3 hours' where tenant_id = ${client.tenant_id} and not sequenced`
+  await sql`update event_outbox set created_at = created_at - interval '3 hours' where tenant_id = ${client.tenant_id}`
   await toggle()
   expect(await countSubscriptions()).toBe(4)
   await sequenceAllEvents(sql)

@@ -249,7 +249,7 @@ async function measureLatency(system: System, { api, receiver }: Urls): Promise<
 
 async function untilSequenced({ sql }: System, tenant_id: string): Promise<void> {
   for (;;) {
-    const left = await sql`select from events where not sequenced and tenant_id = ${tenant_id} limit 1`
+    const left = await sql`select from event_outbox where tenant_id = ${tenant_id} limit 1`
     if (left.length === 0) return
     await sleep(50)
   }

@@ -12,18 +12,28 @@ type SequencedEvents = {
   trace_contexts: string[] | null
 }
 
+/** An event is older when it becomes visible only if its transaction took longer, which is rare: see `settings.ts`. */
+const RECENT = '1 minute'
+
 /**
  * Assigns the next sequences to about `limit` events at most, and creates their deliveries. Returns the counts per
- * tenant, and the trace context of each traced event. Empty while another process assigns sequences, and after a
- * deadlock with an erasure: the next call continues.
+ * tenant, and the trace context of each traced event. Undefined while another process assigns sequences, and after a
+ * deadlock with an erasure: the next call continues. `only_recent`: only events of the last minute, which costs less
+ * while an old snapshot keeps deleted rows.
  */
-export async function sequenceEvents(sql: Sql, limit: number): Promise<SequencedEvents[]> {
+export async function sequenceEvents(
+  sql: Sql,
+  limit: number,
+  { only_recent = false }: { only_recent?: boolean } = {},
+): Promise<SequencedEvents[] | undefined> {
+  const since = only_recent ? sql`now() - ${RECENT}::interval` : sql`'-infinity'`
   try {
-    return await sql<SequencedEvents[]>`
-      select tenant_id, events, deliveries, more, traces as trace_contexts from sequence_events(${limit})
+    const tenants = await sql<SequencedEvents[]>`
+      select tenant_id, events, deliveries, more, traces as trace_contexts from sequence_events(${limit}, ${since})
       where ${isServerInUse(sql)}`
+    return tenants.some(({ tenant_id }) => tenant_id === null) ? undefined : tenants
   } catch (error) {
-    if (isRolledBack(error)) return []
+    if (isRolledBack(error)) return undefined
     throw error
   }
 }
@@ -35,8 +45,8 @@ export async function findOldestUnsequencedAge(sql: Sql): Promise<number> {
       select ${LOWEST_ID}::uuid as tenant_id, null::timestamptz as created_at
       union all
       select next.tenant_id, next.created_at from first f cross join lateral (
-        select e.tenant_id, e.created_at from events e where not e.sequenced and e.tenant_id > f.tenant_id
-        order by e.tenant_id, e.created_at limit 1
+        select o.tenant_id, o.created_at from event_outbox o where o.tenant_id > f.tenant_id
+        order by o.tenant_id, o.created_at limit 1
       ) next
     )
     select coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as age_s from first`

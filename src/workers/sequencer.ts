@@ -19,6 +19,8 @@ const BUSY_INTERVAL_MS = 1
  * until `max`.
  */
 const BATCH_ROWS = { max: 4_000, min: 50 }
+/** The interval of complete runs, which read the whole outbox; the others read its recent rows. */
+const COMPLETE_INTERVAL_MS = 30_000
 const STATEMENT_CANCELED = '57014'
 /** After `after_ms` without events and jobs, the interval is `interval_ms`. */
 const QUIET = { after_ms: 5_000, interval_ms: 200 }
@@ -37,18 +39,25 @@ export function createSequencer(
   let began_at = -Infinity
   let took_ms = 0
   let sequenced_at = -Infinity
+  /** When the last complete run began, unless events were left since then. */
+  let completed_at = -Infinity
 
   return {
     async sequence() {
       began_at = performance.now()
-      const tenants = await sequenceEvents(sql, batch_rows).catch((error: unknown) => {
+      const only_recent = began_at - completed_at < COMPLETE_INTERVAL_MS
+      const tenants = await sequenceEvents(sql, batch_rows, { only_recent }).catch((error: unknown) => {
         if (databaseCode(error) === STATEMENT_CANCELED)
           batch_rows = Math.max(BATCH_ROWS.min, Math.floor(batch_rows / 2))
         throw error
       })
       took_ms = performance.now() - began_at
       batch_rows = Math.min(BATCH_ROWS.max, batch_rows * 2)
-      more_events = tenants.some(({ more }) => more)
+      more_events = tenants?.some(({ more }) => more) === true
+      if (tenants === undefined) return
+      // What is left may be old when the next run begins.
+      if (more_events) completed_at = -Infinity
+      else if (!only_recent) completed_at = began_at
       if (tenants.length === 0) return
       sequenced_at = performance.now()
       metrics.sequenced.inc(tenants.reduce((sum, { events }) => sum + events, 0))

@@ -11,9 +11,16 @@ import type { World } from './world.ts'
 export async function sequenceAllEvents(sql: Sql): Promise<void> {
   for (;;) {
     await sequenceEvents(sql, 1000)
-    if ((await sql`select from unsequenced_events limit 1`).count === 0) return
+    if ((await sql`select from event_outbox limit 1`).count === 0) return
     await sleep(5)
   }
+}
+
+/** Writes the sequences of a tenant's entries into its events, which a test may change before `rewriteFeed`. */
+export async function numberEvents(sql: Sql | Tx, tenant_id: string): Promise<void> {
+  await sql`
+    update events e set sequence = f.sequence from feed_entries f
+    where f.tenant_id = e.tenant_id and f.event_id = e.id and e.tenant_id = ${tenant_id}`
 }
 
 /**

@@ -14,7 +14,7 @@ export async function hasOpenWork(sql: Sql, soon_s: number, unknown_s = soon_s):
         where finished_at is null
           and run_at < now() + case state when 'unknown' then ${unknown_s}::float8 else ${soon_s} end * interval '1 second')
       or exists (select from notifications where state = 'waiting')
-      or exists (select from unsequenced_events e join webhook_endpoints p on p.tenant_id = e.tenant_id)
+      or exists (select from event_outbox e join webhook_endpoints p on p.tenant_id = e.tenant_id)
       or exists (select from webhook_due where due_at < now() + ${soon_s} * interval '1 second') as open`
   return row!.open
 }
@@ -26,7 +26,7 @@ export async function openWork(sql: Sql): Promise<string[]> {
     from (
       select name, state, run_at as due_at from jobs where finished_at is null
       union all select kind, state, due_at from notifications where state = 'waiting'
-      union all select 'event', 'unsequenced', created_at from unsequenced_events
+      union all select 'event', 'unsequenced', created_at from event_outbox
       union all select 'delivery', 'due', due_at from webhook_due
     ) open group by name, state order by name, state`
   return rows.map(({ description }) => description)

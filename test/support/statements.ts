@@ -54,8 +54,8 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   },
   {
     name: 'gauge',
-    tables: ['jobs', 'notifications', 'events'],
-    part: /from events e where not e\.sequenced and e\.tenant_id > f\.tenant_id|^ ?select count\(\*\) from jobs where finished_at is null and unknown_since is not null|^ ?select from notifications n where n\.parked_at is not null and n\.reason = requested\.reason|^ ?select (j\.failing_since )?from jobs j where j\.name = (requested\.name|c\.job) and j\.finished_at is null and j\.failing_since is not null|^ ?select j\.name from jobs j where j\.finished_at is null and j\.unknown_since is not null and j\.unknown_since >= o\.since/,
+    tables: ['jobs', 'notifications', 'event_outbox'],
+    part: /from event_outbox o where o\.tenant_id > f\.tenant_id|^ ?select count\(\*\) from jobs where finished_at is null and unknown_since is not null|^ ?select from notifications n where n\.parked_at is not null and n\.reason = requested\.reason|^ ?select (j\.failing_since )?from jobs j where j\.name = (requested\.name|c\.job) and j\.finished_at is null and j\.failing_since is not null|^ ?select j\.name from jobs j where j\.finished_at is null and j\.unknown_since is not null and j\.unknown_since >= o\.since/,
     reason: 'counts over all tenants',
   },
   {

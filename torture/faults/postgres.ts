@@ -20,7 +20,7 @@ const SLOW_COMMITS = `
     perform set_config('torture.slept', 'yes', true);
     return null;
   end $$;
-  create constraint trigger torture_slow_commit after insert on unsequenced_events deferrable initially deferred
+  create constraint trigger torture_slow_commit after insert on event_outbox deferrable initially deferred
     for each row execute function torture_slow_commit();`
 const usual = { duration_ms: 4500, recovery_limit_ms: 10_000 }
 

@@ -139,17 +139,24 @@ export const MUTATIONS: Mutation[] = [
     faults: ['slow-commits'],
     patches: [
       {
-        file: 'migrations/0011_events.sql',
-        from: 'create table unsequenced_events',
-        to: `create sequence event_numbers;
-grant usage on sequence event_numbers to public;
-alter table events alter column sequence set default nextval('event_numbers');
-create table unsequenced_events`,
+        file: 'migrations/0037_event_outbox.sql',
+        from: '  trace_context text,\n  primary key',
+        to: "  trace_context text,\n  number bigint default nextval('event_numbers'),\n  primary key",
       },
       {
-        file: 'migrations/0031_feed_entries.sql',
-        from: 'set sequenced = true, sequence = ((select n.sequences from numbered n) ->> e.id::text)::bigint',
-        to: 'set sequenced = true',
+        file: 'migrations/0037_event_outbox.sql',
+        from: 'create table event_outbox (',
+        to: 'create sequence event_numbers;\ncreate table event_outbox (',
+      },
+      {
+        file: 'migrations/0037_event_outbox.sql',
+        from: '((select l.sequences from last l) ->> p.tenant_id::text)::bigint - p.of_tenant + p.nth as sequence',
+        to: 'p.number as sequence',
+      },
+      {
+        file: 'migrations/0037_event_outbox.sql',
+        from: 'o.event_id, o.type, o.trace_context from event_outbox o',
+        to: 'o.event_id, o.type, o.trace_context, o.number from event_outbox o',
       },
     ],
   },

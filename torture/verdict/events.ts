@@ -27,7 +27,7 @@ export type EventCounts = {
 /** True while an event is on its way into the feed, to a follower or to an endpoint. */
 export async function hasOpenEvents({ sql, followers }: Pick<System, 'sql' | 'followers'>): Promise<boolean> {
   const [row] = await sql<{ open: boolean }[]>`
-    select exists (select from events where not sequenced) or exists (select from webhook_due)
+    select exists (select from event_outbox) or exists (select from webhook_due)
       or exists (select from jobs where queue = 'deliveries' and finished_at is null) as open`
   if (row!.open) return true
   const last = await sql<{ tenant_id: string; last_sequence: number }[]>`

@@ -4,8 +4,8 @@ import { arrivedWithin, noFigures, noResource, type AuditScope, type Limits } fr
 
 /**
  * The sequences of a tenant's entries rise by one, except after the event of a restart, whose row has both ends of the
- * gap. The last assigned sequence is the sequence of the last entry. Each entry has its event, and each event that was
- * sequenced has its entry.
+ * gap. The last assigned sequence is the sequence of the last entry. Each entry has its event, and each event has its
+ * entry or waits in the outbox.
  * Within a period the check covers the events of the period and their tenants. So two events of different periods
  * with the same sequence are found only by a full audit, or if one of them is the first event of its tenant in its
  * period or does not follow the previous sequence there.
@@ -18,9 +18,9 @@ export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragmen
   const entries = sql`
     (select e.tenant_id, e.event_id as id, e.type, e.sequence, e.created_at from feed_entries e
     where ${arrivedWithin(sql, sql`e.created_at`, limits)})`
-  const sequenced = sql`
-    (select e.tenant_id, e.id, e.sequence, e.created_at from events e
-    where e.sequenced and e.sequence is not null and ${arrivedWithin(sql, sql`e.created_at`, limits)})`
+  const written = sql`
+    (select e.tenant_id, e.id, e.created_at from events e
+    where e.sequenced and ${arrivedWithin(sql, sql`e.created_at`, limits)})`
   // A full audit compares whole tables.
   const by_key = unbounded ? sql`` : sql`offset 0`
   const edge = sql`(
@@ -72,10 +72,12 @@ export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragmen
       select from events e
       where e.sequenced and e.tenant_id = f.tenant_id and e.id = f.id and e.created_at = f.created_at ${by_key})
     union all
-    select 'the feed has no entry with the sequence of this event', e.tenant_id, ${noResource(sql)}, e.id::text,
-      'sequence ' || e.sequence, ${noFigures(sql)}
-    from ${sequenced} e where not exists (
+    select 'an event is neither in the feed nor in the outbox', e.tenant_id, ${noResource(sql)}, e.id::text, null,
+      ${noFigures(sql)}
+    from ${written} e where not exists (
       select from feed_entries f
-      where f.tenant_id = e.tenant_id and f.event_id = e.id and f.created_at = e.created_at and f.sequence = e.sequence
-      ${by_key})`
+      where f.tenant_id = e.tenant_id and f.event_id = e.id and f.created_at = e.created_at ${by_key})
+    and not exists (
+      select from event_outbox o
+      where o.tenant_id = e.tenant_id and o.event_id = e.id and o.created_at = e.created_at ${by_key})`
 }

@@ -17,8 +17,8 @@ export async function findNewestRows(sql: Sql): Promise<NewestRows> {
       (select event_id as id, type, created_at from feed_entries f where f.tenant_id = t.id
         order by f.sequence desc limit 1)
       union all
-      (select id, type, created_at from events e where not e.sequenced and e.tenant_id = t.id
-        order by e.created_at desc limit 1)) e
+      (select event_id, type, created_at from event_outbox o where o.tenant_id = t.id
+        order by o.created_at desc limit 1)) e
     order by e.created_at desc limit 1`
   const [payment = null] = await sql<NonNullable<NewestRows['payment']>[]>`
     select p.id, p.created_at from tenants t cross join lateral (
