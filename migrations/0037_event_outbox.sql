@@ -1,17 +1,20 @@
 -- locks: events
 -- An event is written once, into the partition of its week. A narrow row in the outbox waits for the sequencer, which
--- gives the event its position in the feed. The default of `events.sequenced` decides where an event is written, so this
--- also holds for processes of the previous release. The sequencer moves the events that wait in `unsequenced_events`.
+-- gives the event its position in the feed: an entry with its sequence. `events.sequence` stays null, except for events of
+-- restarts. The default of `events.sequenced` decides where an event is written, so this also holds for processes of the
+-- previous release. What waits in `unsequenced_events` is moved. The next release drops that partition,
+-- `move_unsequenced_events` and `sequence_events(integer)`.
 
 -- Events without a position in the feed. The sequencer deletes a row when it writes the entry of the event.
 create table event_outbox (
   tenant_id uuid not null,
   created_at timestamptz not null,
   event_id uuid not null,
-  type text not null,
+  type text not null check (length(type) <= 100),
   trace_context text,
   primary key (tenant_id, created_at, event_id)
-) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_analyze_scale_factor = 0.05);
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
+  autovacuum_analyze_scale_factor = 0.05);
 alter table event_outbox alter column tenant_id set statistics 10, alter column created_at set statistics 10,
   alter column event_id set statistics 10, alter column type set statistics 10,
   alter column trace_context set statistics 10;
@@ -23,7 +26,8 @@ begin
     raise exception 'add_to_outbox() may only be a trigger of events' using errcode = 'insufficient_privilege';
   end if;
   insert into event_outbox (tenant_id, created_at, event_id, type, trace_context)
-  select n.tenant_id, n.created_at, n.id, n.type, n.trace_context from new_events n where n.sequence is null;
+  select n.tenant_id, n.created_at, n.id, n.type, n.trace_context from new_events n
+  where n.sequenced and n.sequence is null;
   return null;
 end $$;
 create trigger events_outbox after insert on events referencing new table as new_events
@@ -33,10 +37,10 @@ alter table events alter column sequenced set default true;
 
 alter function sequence_events(integer) rename to move_unsequenced_events;
 
--- Assigns events their next sequences, round robin over tenants, and creates their deliveries: about `most` rows in
--- all. Returns the numbers of events and deliveries of each tenant, whether the tenant has more events, and the trace
--- contexts of its events; one row without a tenant if another process assigns sequences. Reads only the events that were
--- created at or after `since`, because the index keeps the entries of deleted rows while any snapshot can see them.
+-- Assigns the events that were created at or after `since` their next sequences, round robin over tenants, and creates
+-- their deliveries: about `most` rows in all. Returns the numbers of events and deliveries of each tenant, whether the
+-- tenant has more events, and the trace contexts of its events; and a row without a tenant if no such event is left.
+-- Events of the previous release come first, in calls of their own.
 create function sequence_events(most integer, since timestamptz)
 returns table (tenant_id uuid, events integer, deliveries integer, more boolean, traces text[])
 language plpgsql security definer set enable_seqscan = off as $$
@@ -45,15 +49,17 @@ begin
   perform from unsequenced_events u order by u.tenant_id limit 1;
   if found then
     return query select * from move_unsequenced_events(most);
+    return;
   end if;
   -- The lock is a write, and idle workers call this function all the time.
   perform from event_outbox o where o.created_at >= since order by o.tenant_id limit 1;
-  if not found then return; end if;
-  perform from event_sequences s where s.tenant_id = '00000000-0000-7000-8000-000000000000' for update skip locked;
   if not found then
-    return query select null::uuid, 0, 0, true, null::text[];
+    return query select null::uuid, 0, 0, false, null::text[];
     return;
   end if;
+  -- Another process assigns sequences.
+  perform from event_sequences s where s.tenant_id = '00000000-0000-7000-8000-000000000000' for update skip locked;
+  if not found then return; end if;
   return query
   with recursive tenant as (
     (select o.tenant_id from event_outbox o where o.created_at >= since order by o.tenant_id limit 1)
@@ -69,7 +75,8 @@ begin
       from tenant t offset 0
     ) s
   ), waiting as (
-    select o.*, s.cost, s.most_events, row_number() over (partition by o.tenant_id order by o.created_at, o.event_id) as nth
+    select o.*, s.cost, s.most_events,
+      row_number() over (partition by o.tenant_id order by o.created_at, o.event_id) as nth
     from share s cross join lateral (
       select o.ctid as place, o.tenant_id, o.created_at, o.event_id, o.type, o.trace_context from event_outbox o
       where o.tenant_id = s.tenant_id and o.created_at >= since
@@ -80,7 +87,7 @@ begin
       sum(w.cost) over (order by w.nth, w.tenant_id) as total
     from waiting w
   ), picked as materialized (
-    select t.*, count(*) over (partition by t.tenant_id) as of_tenant from ranked t where t.total - t.cost < most
+    select r.*, count(*) over (partition by r.tenant_id) as of_tenant from ranked r where r.total - r.cost < most
   ), advanced as (
     insert into event_sequences as s (tenant_id, last_sequence)
     select p.tenant_id, p.of_tenant from picked p where p.nth = 1 order by p.tenant_id
@@ -88,32 +95,34 @@ begin
     returning s.tenant_id, s.last_sequence
   ), last as materialized (
     select jsonb_object_agg(a.tenant_id, a.last_sequence) as sequences from advanced a
-  ), taken as materialized (
+  ), numbered as materialized (
     select p.tenant_id, p.event_id, p.type, p.created_at, p.trace_context,
       ((select l.sequences from last l) ->> p.tenant_id::text)::bigint - p.of_tenant + p.nth as sequence
     from picked p
-  ), emptied as (
-    -- By their place: no statistics lead to a plan that reads all rows. Nobody else deletes rows, and nobody changes them.
+  ), deleted as (
+    -- With the statistics of an empty table, a join would read all rows for each event. A row keeps its place: rows are
+    -- not updated, and only the process with the lock deletes them.
     delete from event_outbox o where o.ctid = any(array(select p.place from picked p))
   ), entry as (
     insert into feed_entries (tenant_id, sequence, event_id, type, created_at)
-    select m.tenant_id, m.sequence, m.event_id, m.type, m.created_at from taken m order by m.tenant_id, m.sequence
+    select n.tenant_id, n.sequence, n.event_id, n.type, n.created_at from numbered n order by n.tenant_id, n.sequence
   ), traced as materialized (
-    select jsonb_object_agg(m.event_id, m.trace_context) filter (where m.trace_context is not null) as contexts from taken m
+    select jsonb_object_agg(n.event_id, n.trace_context) filter (where n.trace_context is not null) as contexts
+    from numbered n
   ), delivery as (
     insert into webhook_deliveries (tenant_id, id, endpoint_id, event_id, event_created_at, type, sequence, status,
       next_attempt_at, failed_at)
-    select m.tenant_id, uuidv7(), p.endpoint_id, m.event_id, m.created_at, m.type, m.sequence,
+    select n.tenant_id, uuidv7(), p.endpoint_id, n.event_id, n.created_at, n.type, n.sequence,
       case p.status when 'enabled' then 'pending' else 'skipped' end, case p.status when 'enabled' then now() end,
       case p.status when 'disabled' then now() end
-    from taken m cross join lateral generate_series(1, (
-      select max(p.slot) from webhook_subscriptions p where p.tenant_id = m.tenant_id)) slot cross join lateral (
+    from numbered n cross join lateral generate_series(1, (
+      select max(p.slot) from webhook_subscriptions p where p.tenant_id = n.tenant_id)) slot cross join lateral (
       select s.endpoint_id, s.types, s.status, s.until_at from webhook_subscriptions s
-      where s.tenant_id = m.tenant_id and s.slot = slot.slot and s.from_at <= m.created_at
+      where s.tenant_id = n.tenant_id and s.slot = slot.slot and s.from_at <= n.created_at
       order by s.from_at desc limit 1
     ) p
-    where p.until_at > m.created_at and p.types && array['*', split_part(m.type, '.', 1) || '.*', m.type]
-    order by m.tenant_id, m.sequence
+    where p.until_at > n.created_at and p.types && array['*', split_part(n.type, '.', 1) || '.*', n.type]
+    order by n.tenant_id, n.sequence
     returning tenant_id, id, endpoint_id, event_id, sequence, status, created_at, event_created_at
   ), due as (
     insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at,
@@ -126,13 +135,17 @@ begin
     select distinct d.tenant_id, d.endpoint_id from delivery d order by 1, 2
     on conflict do nothing
   )
-  select m.tenant_id, m.events, coalesce(d.deliveries, 0), m.more, m.traces
+  select e.tenant_id, e.events, coalesce(d.deliveries, 0), e.more, e.traces
   from (
-    select p.tenant_id, count(*)::integer as events, bool_or(p.of_tenant < p.waiting or p.waiting >= p.most_events) as more,
+    select p.tenant_id, count(*)::integer as events,
+      bool_or(p.of_tenant < p.waiting or p.waiting >= p.most_events) as more,
       array_agg(p.trace_context) filter (where p.trace_context is not null) as traces
-    from picked p group by 1) m
+    from picked p group by 1) e
   left join (select d.tenant_id, count(*)::integer as deliveries from delivery d group by 1) d
-    on d.tenant_id = m.tenant_id;
+    on d.tenant_id = e.tenant_id
+  union all
+  select null, 0, 0, false, null
+  where not exists (select from ranked r where r.total - r.cost >= most or r.waiting >= r.most_events);
 end $$;
 
 -- As in 0031_feed_entries.sql, and nothing is dropped while an old event waits.
@@ -178,7 +191,8 @@ declare
   changes_at timestamptz := clock_timestamp();
 begin
   if tg_relid <> 'webhook_endpoints'::regclass then
-    raise exception 'write_subscription() may only be a trigger of webhook_endpoints' using errcode = 'insufficient_privilege';
+    raise exception 'write_subscription() may only be a trigger of webhook_endpoints'
+      using errcode = 'insufficient_privilege';
   end if;
   if tg_op = 'UPDATE' then
     if (new.types, new.status, new.deleted_at is null)
@@ -229,5 +243,6 @@ begin
     'drop_next_partition(text, integer)', 'write_subscription()'
   ] loop
     execute format('alter function %s set search_path = %I, pg_temp', each, current_schema());
+    execute format('revoke execute on function %s from public', each);
   end loop;
 end $$;

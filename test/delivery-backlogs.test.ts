@@ -5,8 +5,8 @@ import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
 import type { BacklogPosition } from '#domain/deliveries/backlogs.ts'
 import { claimDeliveries, type ClaimOptions, type ClaimedDeliveries } from '#domain/deliveries/claim.ts'
-import { sequenceEvents } from '#domain/sequencing.ts'
 import { createDatabase } from '#test/databases.ts'
+import { sequenceAllEvents } from '#test/feed.ts'
 
 let sql: Sql
 let end: () => Promise<void>
@@ -36,7 +36,7 @@ async function createDueDeliveries(
   await sql`
     insert into events (tenant_id, id, type, subject_id, data)
     select ${backlog.tenant_id}, uuidv7(), 'customer.created', uuidv7(), '{}' from generate_series(1, ${count}::integer)`
-  while ((await sequenceEvents(sql, 1000))!.length > 0);
+  await sequenceAllEvents(sql)
 }
 
 async function claim(options: Partial<ClaimOptions> = {}, backlogs = [backlog]): Promise<ClaimedDeliveries> {

@@ -256,12 +256,12 @@ test('the events of a tenant with many events soon get their sequences although 
       select ${tenant_id}, uuidv7(), 'customer.created', uuidv7(), '{}' from generate_series(1, ${count}::integer)`
   await write(busy, 5_000)
   for (let n = 0; n < 200; n++) await write(newId(), 2)
-  const first = (await sequenceEvents(sql, 1_000))!
+  const { tenants: first, is_complete } = await sequenceEvents(sql, 1_000)
+  expect(is_complete).toBe(false)
   expect(first).toHaveLength(201)
   const ofBusy = first.find(({ tenant_id }) => tenant_id === busy)!
-  expect(ofBusy).toMatchObject({ more: true })
   expect(ofBusy.events).toBeGreaterThan(99)
-  expect(first.filter(({ more }) => more)).toEqual([ofBusy])
+  expect(first.filter(({ events }) => events !== 2)).toEqual([ofBusy])
 })
 
 describe('recoveries', () => {

@@ -288,7 +288,7 @@ test('the outbox is read by index, even if the planner uses statistics of an emp
   world,
 }) => {
   await sequenceAllEvents(world.sql)
-  await world.sql`vacuum analyze event_outbox`
+  await world.sql`vacuum (analyze, truncate off) event_outbox`
   const [sequencer] = await world.sql<{ source: string; settings: string[] }[]>`
     select prosrc as source, proconfig as settings from pg_proc where proname = 'sequence_events' and pronargs = 2`
   const { source, settings } = sequencer!
@@ -308,6 +308,9 @@ test('the outbox is read by index, even if the planner uses statistics of an emp
   const all = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(all)]
   const read = all(plan)
     .filter((node) => node['Relation Name'] === 'event_outbox' && node['Operation'] === undefined)
-    .map((node) => node['Node Type'])
-  expect(read).toEqual([...read.slice(1).map(() => expect.stringMatching(/^Index/)), 'Tid Scan'])
+    .map((node) => node['Index Cond'] ?? node['TID Cond'])
+  expect(read).toEqual([
+    ...read.slice(1).map(() => expect.stringContaining('created_at >=')),
+    expect.stringContaining('ctid'),
+  ])
 })

@@ -14,6 +14,7 @@ const TABLES = [
   'ledger_accounts',
   'ledger_transfers',
   'event_outbox',
+  'unsequenced_events',
   'sequenced_events',
   'feed_entries',
   'webhook_deliveries',

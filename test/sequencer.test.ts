@@ -7,9 +7,12 @@ async function intervalAfter(took_ms: number, { events = 1, more = false } = {})
   vi.useFakeTimers({ toFake: ['performance'] })
   try {
     const sql = (strings: TemplateStringsArray) => {
-      if (!strings.join('').includes('sequence_events')) return []
+      const text = strings.join('')
+      if (text.includes('pg_locks')) return Promise.resolve([{ writers: [], at_s: 0 }])
+      if (!text.includes('sequence_events')) return []
       vi.advanceTimersByTime(took_ms)
-      return Promise.resolve([{ tenant_id: 'a', events, deliveries: 0, more, trace_contexts: null }])
+      const tenant = { tenant_id: 'a', events, deliveries: 0, trace_contexts: null }
+      return Promise.resolve(more ? [tenant] : [tenant, { tenant_id: null }])
     }
     const sequencer = createSequencer(
       { sql } as never,

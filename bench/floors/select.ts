@@ -14,7 +14,8 @@ await serve((app) => {
   app.get('/events', async (request) => {
     const { after = '0' } = request.query as { after?: string }
     return await sql`
-      select id, sequence, type, subject_id, data, created_at from sequenced_events
-      where tenant_id = ${tenant_id} and sequence > ${after}::text::bigint order by sequence limit 25`
+      select e.id, f.sequence, e.type, e.subject_id, e.data, e.created_at from feed_entries f
+      join sequenced_events e on e.tenant_id = f.tenant_id and e.id = f.event_id and e.created_at = f.created_at
+      where f.tenant_id = ${tenant_id} and f.sequence > ${after}::text::bigint order by f.sequence limit 25`
   })
 })

@@ -3,39 +3,48 @@ import { isRolledBack, type Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { isServerInUse } from './switches/holds.ts'
 
-/** What was sequenced of a tenant. `more`: the tenant has more events without a sequence. */
+/** What was sequenced of a tenant. */
 type SequencedEvents = {
   tenant_id: string
   events: number
   deliveries: number
-  more: boolean
   trace_contexts: string[] | null
 }
 
-/** An event is older when it becomes visible only if its transaction took longer, which is rare: see `settings.ts`. */
-const RECENT = '1 minute'
-
 /**
- * Assigns the next sequences to about `limit` events at most, and creates their deliveries. Returns the counts per
- * tenant, and the trace context of each traced event. Undefined while another process assigns sequences, and after a
- * deadlock with an erasure: the next call continues. `only_recent`: only events of the last minute, which costs less
- * while an old snapshot keeps deleted rows.
+ * Assigns the next sequences to about `limit` events at most, and creates their deliveries. `since_s`: only to events
+ * that were created at or after this time, in Unix seconds. Returns the counts per tenant, and the trace context of
+ * each traced event. `is_complete`: no such event is left. False, without tenants: another process assigns sequences,
+ * the server is not in use, or there was a deadlock. The next call continues.
  */
 export async function sequenceEvents(
   sql: Sql,
   limit: number,
-  { only_recent = false }: { only_recent?: boolean } = {},
-): Promise<SequencedEvents[] | undefined> {
-  const since = only_recent ? sql`now() - ${RECENT}::interval` : sql`'-infinity'`
+  since_s = -Infinity,
+): Promise<{ tenants: SequencedEvents[]; is_complete: boolean }> {
   try {
-    const tenants = await sql<SequencedEvents[]>`
-      select tenant_id, events, deliveries, more, traces as trace_contexts from sequence_events(${limit}, ${since})
-      where ${isServerInUse(sql)}`
-    return tenants.some(({ tenant_id }) => tenant_id === null) ? undefined : tenants
+    const rows = await sql<(Omit<SequencedEvents, 'tenant_id'> & { tenant_id: string | null })[]>`
+      select tenant_id, events, deliveries, traces as trace_contexts
+      from sequence_events(${limit}, to_timestamp(${since_s}::float8)) where ${isServerInUse(sql)}`
+    const tenants = rows.flatMap(({ tenant_id, ...row }) =>
+      tenant_id === null ? [] : [{ tenant_id, ...row }],
+    )
+    return { tenants, is_complete: tenants.length < rows.length }
   } catch (error) {
-    if (isRolledBack(error)) return undefined
+    if (isRolledBack(error)) return { tenants: [], is_complete: false }
     throw error
   }
+}
+
+/** `writers`: the transactions that have written and not ended, at a time in Unix seconds. */
+export type OpenWrites = { writers: string[]; at_s: number }
+
+export async function findOpenWrites(sql: Sql): Promise<OpenWrites> {
+  const [found] = await sql<OpenWrites[]>`
+    select extract(epoch from clock_timestamp())::float8 as at_s, array(
+      select transactionid::text from pg_locks
+      where locktype = 'transactionid' and mode = 'ExclusiveLock' and granted) as writers`
+  return found!
 }
 
 /** The age in seconds of the oldest event of any tenant without a sequence; 0 without any. */

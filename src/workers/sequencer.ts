@@ -5,6 +5,7 @@ import { startSpan } from '#core/tracing.ts'
 import { sequenceEvents } from '#domain/sequencing.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
+import { createOutboxReach } from './outbox-reach.ts'
 import type { Performer } from './perform.ts'
 
 /**
@@ -19,8 +20,6 @@ const BUSY_INTERVAL_MS = 1
  * until `max`.
  */
 const BATCH_ROWS = { max: 4_000, min: 50 }
-/** The interval of complete runs, which read the whole outbox; the others read its recent rows. */
-const COMPLETE_INTERVAL_MS = 30_000
 const STATEMENT_CANCELED = '57014'
 /** After `after_ms` without events and jobs, the interval is `interval_ms`. */
 const QUIET = { after_ms: 5_000, interval_ms: 200 }
@@ -39,25 +38,31 @@ export function createSequencer(
   let began_at = -Infinity
   let took_ms = 0
   let sequenced_at = -Infinity
-  /** When the last complete run began, unless events were left since then. */
-  let completed_at = -Infinity
+  const reach = createOutboxReach(sql)
+
+  async function run() {
+    const since_s = await reach.next()
+    began_at = performance.now()
+    let is_complete = false
+    try {
+      const run = await sequenceEvents(sql, batch_rows, since_s)
+      is_complete = run.is_complete
+      batch_rows = Math.min(BATCH_ROWS.max, batch_rows * 2)
+      more_events = run.tenants.length > 0 && !is_complete
+      return run.tenants
+    } catch (error) {
+      if (databaseCode(error) === STATEMENT_CANCELED)
+        batch_rows = Math.max(BATCH_ROWS.min, Math.floor(batch_rows / 2))
+      throw error
+    } finally {
+      took_ms = performance.now() - began_at
+      reach.ran(is_complete, took_ms)
+    }
+  }
 
   return {
     async sequence() {
-      began_at = performance.now()
-      const only_recent = began_at - completed_at < COMPLETE_INTERVAL_MS
-      const tenants = await sequenceEvents(sql, batch_rows, { only_recent }).catch((error: unknown) => {
-        if (databaseCode(error) === STATEMENT_CANCELED)
-          batch_rows = Math.max(BATCH_ROWS.min, Math.floor(batch_rows / 2))
-        throw error
-      })
-      took_ms = performance.now() - began_at
-      batch_rows = Math.min(BATCH_ROWS.max, batch_rows * 2)
-      more_events = tenants?.some(({ more }) => more) === true
-      if (tenants === undefined) return
-      // What is left may be old when the next run begins.
-      if (more_events) completed_at = -Infinity
-      else if (!only_recent) completed_at = began_at
+      const tenants = await run()
       if (tenants.length === 0) return
       sequenced_at = performance.now()
       metrics.sequenced.inc(tenants.reduce((sum, { events }) => sum + events, 0))

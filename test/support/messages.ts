@@ -35,7 +35,7 @@ export async function readMessageState({ sql }: World, id: string) {
     select m.status, m.failure ->> 'code' as failure, m.provider_reference as reference, j.state as job, j.outcome,
       j.last_error as error, j.run_at = 'infinity' as parked,
       jsonb_path_query_array(m.recipients, '$[*].status') as recipients,
-      array(select split_part(type, '.', 2) from events where subject_id = m.id order by sequence, id) as events
+      array(select split_part(type, '.', 2) from events where subject_id = m.id order by created_at) as events
     from messages m left join jobs j on j.resource_id = m.id where m.id = ${id}`
   return row!
 }

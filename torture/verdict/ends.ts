@@ -58,9 +58,10 @@ export async function eventsBackwards({ sql }: System): Promise<Problem[]> {
       channel: string | null
     }[]
   >`
-    select split_part(type, '.', 1) as resource, subject_id as id, data ->> 'status' as status, data ->> 'decided_by' as decided_by,
-      data ->> 'channel' as channel
-    from events where split_part(type, '.', 1) = any(${[...RESOURCE_NAMES]}::text[]) order by tenant_id, sequence`
+    select split_part(e.type, '.', 1) as resource, e.subject_id as id, e.data ->> 'status' as status,
+      e.data ->> 'decided_by' as decided_by, e.data ->> 'channel' as channel
+    from events e join feed_entries f on f.tenant_id = e.tenant_id and f.event_id = e.id and f.created_at = e.created_at
+    where split_part(e.type, '.', 1) = any(${[...RESOURCE_NAMES]}::text[]) order by f.tenant_id, f.sequence`
   const latest = new Map<string, string>()
   return events.flatMap(({ resource, id, ...shown }) => {
     const [before, after] = [latest.get(id), stateOf(shown)]
