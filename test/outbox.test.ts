@@ -1,5 +1,5 @@
 // The outbox of events: each event gets its position once, after all events that were committed before it.
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi, type Mock } from 'vitest'
 import type { Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -42,7 +42,7 @@ async function feedOf(tenant_id: string): Promise<string[]> {
 const countWaiting = async () => (await sql`select from event_outbox`).count
 
 /** Runs until the sequencer reads only recent rows, unless events or transactions prevent it. Returns the clock. */
-async function untilRecentOnly(sequencer: ReturnType<typeof openSequencer>): Promise<void> {
+async function untilRecentOnly(sequencer: ReturnType<typeof openSequencer>): Promise<Mock<() => number>> {
   const now = vi.spyOn(performance, 'now').mockReturnValue(1_000_000)
   onTestFinished(() => now.mockRestore())
   await sequencer.sequence()
