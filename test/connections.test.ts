@@ -2,13 +2,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
-import { isUnavailable, type Sql } from '#core/db.ts'
+import { isUnavailable, type Sql, type Tx } from '#core/db.ts'
 import { connectDatabase, renewConnections } from '#core/pool.ts'
 import { createConnections, type PooledConnections } from '#core/postgres/connections.ts'
 import { openDriver } from '#core/postgres/driver.ts'
 import { createTarget } from '#core/postgres/servers.ts'
 import { giveUpRunning, isSilent } from '#core/postgres/silence.ts'
 import { createTraffic } from '#core/postgres/traffic.ts'
+import { beginTransaction, limitAnswers } from '#core/postgres/transactions.ts'
 import { createDatabase } from '#test/databases.ts'
 import { startProxy } from '#test/proxy.ts'
 
@@ -177,10 +178,7 @@ function createFakeDriver() {
     sent.push({ name, answer: resolve })
     return promise
   }
-  const begin = (name: string) => send(name)
-  const driver = Object.assign(() => ({ handler: (statement: { start(): void }) => statement.start() }), {
-    begin,
-  })
+  const driver = () => ({ handler: (statement: { start(): void }) => statement.start() })
   const statement = (name: string) => {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const start = () => void send(name).then(resolve)
@@ -189,6 +187,7 @@ function createFakeDriver() {
   return {
     driver: driver as unknown as Sql,
     statement,
+    begin: async (name: string) => await send(name),
     /** Answers everything that was sent, and returns the names. */
     answer: async (): Promise<string[]> => {
       const answered = sent.splice(0)
@@ -205,7 +204,7 @@ test.each([
 ])(
   'while all connections are busy, a statement %s, and a transaction waits in its turn',
   async (_name, shares, expected) => {
-    const { driver, statement, answer } = createFakeDriver()
+    const { driver, statement, begin, answer } = createFakeDriver()
     const connections = createConnections({
       max: 1,
       shares,
@@ -214,7 +213,7 @@ test.each([
       drain: () => {},
     })
     for (const name of ['first', 'second', 'third']) connections.send(statement(name))
-    void connections.begin('transaction')
+    void connections.begin(() => begin('transaction'))
     connections.send(statement('last'))
     expect(await answer()).toEqual([])
     const answered: string[][] = []
@@ -278,4 +277,76 @@ test('a statement that waits for a connection does not count as silent, and a ru
   expect(checkFor(8)).toEqual([...Array(7).fill(false), true])
   giveUpRunning(traffic)
   expect(checkFor(20)).not.toContain(true)
+})
+
+/** The points at which the connection of a transaction freezes, with the limit of the answer in seconds. */
+const FREEZES: [at: string, limit_s: number, work: (tx: Tx, freeze: () => void) => Promise<void>][] = [
+  [
+    'at a statement',
+    15,
+    async (tx, freeze) => {
+      await tx`select 1`
+      freeze()
+      await tx`select 2`
+    },
+  ],
+  [
+    'at a statement of a savepoint',
+    15,
+    async (tx, freeze) => {
+      await tx.savepoint(async (part) => {
+        freeze()
+        await part.unsafe('select 1')
+      })
+    },
+  ],
+  [
+    'at a statement that may take longer',
+    30,
+    async (tx, freeze) => {
+      limitAnswers(tx, 30_000)
+      freeze()
+      await tx`select 1`
+    },
+  ],
+  ['at its end', 15, async (_tx, freeze) => freeze()],
+]
+
+test.each(FREEZES)(
+  'a transaction whose connection freezes %s is silent after %i s',
+  async (_at, limit_s, work) => {
+    const proxy = await startProxy(database.url)
+    onTestFinished(() => proxy.close())
+    const driver = openDriver(createTarget(proxy.url), { max: 1, application_name: 'test' }, () => {})
+    const traffic = createTraffic()
+    const { promise: frozen, resolve } = Promise.withResolvers<void>()
+    const freeze = () => {
+      proxy.freeze()
+      resolve()
+    }
+    const open = traffic.transactions
+    const ended = beginTransaction(driver, [async (tx: Tx) => await work(tx, freeze)], {
+      open,
+      limit_ms: 15_000,
+    })
+    await frozen
+    await setImmediate()
+    const silent = Array.from({ length: limit_s }, () => isSilent(traffic))
+    expect(silent).toEqual([...Array(limit_s - 1).fill(false), true])
+    await driver.end({ timeout: 0 })
+    await expect(ended).rejects.toMatchObject({ code: expect.stringMatching(/^CONNECTION_/) })
+    expect(open.size).toBe(0)
+  },
+)
+
+test('a transaction whose work does something else is not silent', async () => {
+  const driver = openDriver(createTarget(database.url), { max: 1, application_name: 'test' }, () => {})
+  onTestFinished(() => driver.end())
+  const traffic = createTraffic()
+  const work = async (tx: Tx) => {
+    await tx`select 1`
+    return Array.from({ length: 60 }, () => isSilent(traffic))
+  }
+  const checks = await beginTransaction(driver, [work], { open: traffic.transactions, limit_ms: 15_000 })
+  expect(checks).not.toContain(true)
 })

@@ -10,11 +10,15 @@ import { ANSWER_LIMIT_MS, CHECK_MS, PING_INTERVAL_MS, giveUpRunning, isSilent } 
 import { cancelAfter } from './postgres/statement-limits.ts'
 import { everyTick } from './ticks.ts'
 import { trackStatement, createTraffic, type StatementHooks } from './postgres/traffic.ts'
+import { beginTransaction } from './postgres/transactions.ts'
 
 type PoolOptions = DriverOptions & {
   /** After this many statements and transactions a connection is replaced. Default: 200,000. */
   max_uses?: number
-  /** The name of the pool in the metrics. Without it, the pool is not measured. */
+  /**
+   * The name of the pool in the metrics. Without it, the pool is not measured, and answers in transactions may take as
+   * long as the server needs: commands read whole tables.
+   */
   pool_name?: string
 }
 
@@ -93,8 +97,14 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     return Object.assign(result, { handler: send })
   }
 
+  const limit_ms = pool_name === undefined ? Infinity : ANSWER_LIMIT_MS
+  const begin = async (...args: unknown[]) =>
+    await connections.begin(
+      async (driver) => await beginTransaction(driver, args, { open: traffic.transactions, limit_ms }),
+    )
+
   const members = {
-    begin: measured?.begin ?? connections.begin,
+    begin: measured?.measuring(begin) ?? begin,
     unsafe(...args: Parameters<Sql['unsafe']>) {
       if (max > 1 && BARE_BEGIN.test(args[0])) throw new Error('a transaction of a pool needs `begin`')
       return tracked(maker.unsafe(...args))

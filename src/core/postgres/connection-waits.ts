@@ -1,6 +1,7 @@
 // Measures how long statements and transactions wait for a connection, and counts the connections of a pool.
 import { poolsMetrics, reportPool } from '../metrics/pools.ts'
 import type { PooledConnections } from './connections.ts'
+import type { DriverBegin } from './transactions.ts'
 
 /** Measures the pool with this name and these connections, at most `max`, until `stop` is called. */
 export function measurePool(
@@ -10,8 +11,8 @@ export function measurePool(
 ): {
   /** Measures a statement that is not sent yet. */
   statement(query: object): void
-  /** Begins a transaction, measured. */
-  begin: PooledConnections['begin']
+  /** Returns `begin` of the pool, measured. */
+  measuring(begin: DriverBegin): DriverBegin
   stop(): void
 } {
   const wait = poolsMetrics.poolWait.labels({ pool: name })
@@ -36,13 +37,15 @@ export function measurePool(
         },
       })
     },
-    begin(...args) {
-      const began_at = performance.now()
-      const work = args.at(-1) as (...given: unknown[]) => unknown
-      return connections.begin(...args.slice(0, -1), (...given: unknown[]) => {
-        wait.observe((performance.now() - began_at) / 1000)
-        return work(...given)
-      })
-    },
+    measuring:
+      (begin) =>
+      async (...args) => {
+        const began_at = performance.now()
+        const work = args.at(-1) as (...given: unknown[]) => unknown
+        return await begin(...args.slice(0, -1), (...given: unknown[]) => {
+          wait.observe((performance.now() - began_at) / 1000)
+          return work(...given)
+        })
+      },
   }
 }

@@ -14,7 +14,7 @@ const BACKOFF = { min_ms: 25, max_ms: 250 }
 /** A statement of the driver that is not sent yet. */
 export type Statement = PromiseLike<unknown> & { cancelled: unknown; reject(error: unknown): void }
 
-type Begin = (...args: unknown[]) => Promise<unknown>
+type Beginning = (driver: Sql) => Promise<unknown>
 type Reserved = { driver: Sql; release: () => void }
 /** `fail` is called instead of `work` if no connection can be opened, or the pool has ended. */
 type Use = { work: Work; fail: (error: unknown) => void; is_transaction: boolean }
@@ -22,8 +22,8 @@ type Use = { work: Work; fail: (error: unknown) => void; is_transaction: boolean
 export type PooledConnections = {
   /** Sends a statement as soon as a connection is free. */
   send: (statement: Statement) => void
-  /** `begin` of the driver. */
-  begin: Begin
+  /** Begins a transaction on a connection that is for the transaction alone until its end. */
+  begin: (start: Beginning) => Promise<unknown>
   /** A driver for the caller alone, until the caller calls `release`. */
   reserve: () => Promise<Reserved>
   /** Pings the connections without traffic in the last `interval_ms`, and closes those that were not used for long. */
@@ -117,7 +117,7 @@ export function createConnections(options: ConnectionsOptions): PooledConnection
 
   return {
     send: (statement) => enter(sending(statement)),
-    begin: (...args) => new Promise((resolve, reject) => enter(beginning(args, resolve, reject))),
+    begin: (start) => new Promise((resolve, reject) => enter(beginning(start, resolve, reject))),
     reserve: () => new Promise((resolve, reject) => enter(reserving(resolve, reject))),
     check: (interval_ms) => set.check(interval_ms, release),
     hasIdle: () => set.all().some(({ is_open, running }) => is_open && running === 0),
@@ -175,7 +175,7 @@ function sending(statement: Statement): Use {
 }
 
 function beginning(
-  args: unknown[],
+  start: Beginning,
   resolve: (transaction: Promise<unknown>) => void,
   reject: (error: unknown) => void,
 ): Use {
@@ -184,7 +184,7 @@ function beginning(
   return {
     is_transaction: true,
     work({ driver }) {
-      const transaction = inContext(() => (driver as unknown as { begin: Begin }).begin(...args))
+      const transaction = inContext(() => start(driver))
       resolve(transaction)
       return transaction
     },

@@ -3,6 +3,7 @@
 export type Traffic = {
   /** Statements without an answer. */
   pending: Map<PromiseLike<unknown>, PendingStatement>
+  transactions: Set<Transaction>
   checks_without_answer: number
 }
 
@@ -12,8 +13,14 @@ export type Traffic = {
  */
 type PendingStatement = { limit_ms: number; checks: number; is_given_up: boolean }
 
+/**
+ * `answers_due`: the number of answers that the transaction waits for. `checks`: how often `silence.ts` has seen that
+ * it waits.
+ */
+export type Transaction = { limit_ms: number; answers_due: number; checks: number }
+
 export function createTraffic(): Traffic {
-  return { pending: new Map(), checks_without_answer: 0 }
+  return { pending: new Map(), transactions: new Set(), checks_without_answer: 0 }
 }
 
 /** Functions that are called once for each statement of a pool. */
@@ -26,12 +33,13 @@ export type StatementHooks = {
 
 type Then = PromiseLike<unknown>['then']
 
-/** Tracks a statement, or a fragment, that is not sent yet. Most are fragments: they cost no more than a closure. */
-export function trackStatement(
+/**
+ * Calls `onSend` when a statement is sent, and the function that it returns at the answer, with the rows before the
+ * caller has them. Most results of a driver are fragments, which are never sent: they cost no more than a closure.
+ */
+export function watchStatement(
   query: PromiseLike<unknown>,
-  traffic: Traffic,
-  limit_ms: number,
-  hooks: StatementHooks,
+  onSend: (query: PromiseLike<unknown>) => (rows?: unknown) => void,
 ): void {
   // postgres.js sends a statement when `then` is called, so the time of the statement begins there.
   // oxlint-disable-next-line typescript/unbound-method -- called with the query as `this`
@@ -39,7 +47,8 @@ export function trackStatement(
   replaceThen(query, (...callbacks) => {
     // A statement can be awaited twice.
     replaceThen(query, then)
-    sendTracked(query, then, { traffic, limit_ms, hooks })
+    const onAnswer = onSend(query)
+    Reflect.apply(then, query, [onAnswer, () => onAnswer()])
     return Reflect.apply(then, query, callbacks)
   })
 }
@@ -49,21 +58,21 @@ function replaceThen(query: PromiseLike<unknown>, then: Then): void {
   query.then = then
 }
 
-function sendTracked(
+/** Tracks a statement outside of transactions that is not sent yet. */
+export function trackStatement(
   query: PromiseLike<unknown>,
-  then: Then,
-  { traffic, limit_ms, hooks }: { traffic: Traffic; limit_ms: number; hooks: StatementHooks },
+  traffic: Traffic,
+  limit_ms: number,
+  hooks: StatementHooks,
 ): void {
-  const onAnswer = hooks.onSend?.(query)
-  traffic.pending.set(query, { limit_ms, checks: 0, is_given_up: false })
-  const answered = () => {
-    onAnswer?.()
-    traffic.pending.delete(query)
-    traffic.checks_without_answer = 0
-  }
-  const onRows = (rows: unknown) => {
-    answered()
-    hooks.onRows(rows)
-  }
-  Reflect.apply(then, query, [onRows, answered])
+  watchStatement(query, () => {
+    const onAnswer = hooks.onSend?.(query)
+    traffic.pending.set(query, { limit_ms, checks: 0, is_given_up: false })
+    return (rows) => {
+      onAnswer?.()
+      traffic.pending.delete(query)
+      traffic.checks_without_answer = 0
+      if (rows !== undefined) hooks.onRows(rows)
+    }
+  })
 }

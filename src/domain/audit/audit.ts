@@ -1,5 +1,6 @@
 // The audit checks invariants: of all rows, or of the rows that changed since a given time. It only reads.
 import { isStatementTimeout, unionAll, type Sql, type Tx } from '#core/db.ts'
+import { limitAnswers } from '#core/postgres/transactions.ts'
 import { findStage, type Cursor } from '../reconciliation/lookups.ts'
 import { RESOURCE_NAMES, rootIdColumn, rootOf, resourceOf, type ResourceKey } from '../resources.ts'
 import type { AuditScope, Checks, Limits, Problem } from './checks.ts'
@@ -213,6 +214,7 @@ async function inSnapshot<T>(
         set_config('transaction_timeout', ${String(transaction_timeout_ms)}, true),
         set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'on', true),
         set_config('enable_hashjoin', 'on', true), set_config('enable_mergejoin', 'on', true)`
+    limitAnswers(tx, transaction_timeout_ms === 0 ? Infinity : transaction_timeout_ms + TRANSACTION_MARGIN_MS)
     return await query(tx)
   })) as T
 }
