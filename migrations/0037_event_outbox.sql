@@ -1,9 +1,9 @@
 -- locks: events
 -- An event is written once, into the partition of its week. A narrow row in the outbox waits for the sequencer, which
--- gives the event its position in the feed: an entry with its sequence. `events.sequence` stays null, except for events of
--- restarts. The default of `events.sequenced` decides where an event is written, so this also holds for processes of the
--- previous release. What waits in `unsequenced_events` is moved. The next release drops that partition,
--- `move_unsequenced_events` and `sequence_events(integer)`.
+-- gives the event its position in the feed: an entry with its sequence. `events.sequence` stays null, except for events
+-- of restarts. The default of `events.sequenced` decides where an event is written, so this also holds for processes of
+-- the previous release. What waits in `unsequenced_events` is moved. The next release drops that partition and its part
+-- of `write_subscription`, `move_unsequenced_events`, `sequence_events(integer)` and the column `more`.
 
 -- Events without a position in the feed. The sequencer deletes a row when it writes the entry of the event.
 create table event_outbox (
@@ -34,6 +34,8 @@ create trigger events_outbox after insert on events referencing new table as new
   for each statement execute function add_to_outbox();
 
 alter table events alter column sequenced set default true;
+comment on column events.sequenced is
+  'False: in the queue of the previous release. An event that waits in the outbox has true.';
 
 alter function sequence_events(integer) rename to move_unsequenced_events;
 

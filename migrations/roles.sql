@@ -169,7 +169,6 @@ begin
     -- Only the sequencer gives an event its position in the feed.
     ('sluice_api', 'events', 'select, insert (tenant_id, id, type, subject_id, data, trace_context)'),
     ('sluice_api', 'event_sequences', 'select'),
-    ('sluice_api', 'event_outbox', 'select'),
     ('sluice_api', 'feed_entries', 'select'),
     -- Only the owner restarts feeds, with `restart_feeds`.
     ('sluice_api', 'feed_restarts', 'select'),

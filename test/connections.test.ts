@@ -84,17 +84,19 @@ test('a connection that was not used for two minutes closes, unless it is the on
 test('a reserved connection is for its caller alone until its release', async () => {
   const sql = openPool(1)
   const reserved = await sql.reserve()
-  await reserved`begin`
-  const [xact] = await reserved`select pg_backend_pid() as pid, pg_current_xact_id()::text as id`
-  const waiting = pidOf(sql)
-  await reserved`rollback`
+  const answered: string[] = []
+  const waiting = sql`select 1`.then(() => answered.push('pool'))
+  await reserved`select 1`.then(() => answered.push('reserved'))
+  await reserved`select 1`.then(() => answered.push('reserved'))
   reserved.release()
-  expect(await waiting).toBe(xact!['pid'])
+  await waiting
+  expect(answered).toEqual(['reserved', 'reserved', 'pool'])
 })
 
 test('a transaction that would stay open is refused', async () => {
   const sql = openPool(2)
   expect(() => sql.unsafe('begin')).toThrow('needs `begin`')
+  expect(() => sql`start transaction`).toThrow('needs `begin`')
 })
 
 test('a connection that the server ends is discarded alone', async () => {
@@ -231,20 +233,27 @@ test('a transaction that waited for a connection runs in the context of its call
   expect(await seen).toBe('second')
 })
 
-test('pings and loops at the same moment open no more connections than the loops need', async () => {
+test('a connection that was used in the last interval is not pinged', async () => {
+  const pings: Sql[] = []
   const connections = createConnections({
     max: 5,
     shares: true,
     open: (onclose) => openDriver(createTarget(database.url), { max: 1, application_name: 'test' }, onclose),
-    ping: (driver) => driver`select 1`,
+    ping: (driver) => {
+      pings.push(driver)
+      return driver`select 1`
+    },
     drain: () => {},
   })
-  const begin = () => connections.begin((tx: Sql) => tx`select 1`)
-  for (let n = 0; n < 10; n++) {
-    connections.check(8_000)
-    await Promise.all([begin(), begin()])
-  }
-  expect(connections.count().open).toBe(2)
+  const begin = () => connections.begin((driver: Sql) => driver`select 1`)
+  await Promise.all([begin(), begin()])
+  const opening = pings.splice(0)
+  expect(opening).toHaveLength(2)
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 9_000)
+  onTestFinished(() => clock.mockRestore())
+  await begin()
+  connections.check(8_000)
+  expect(pings).toEqual([opening[1]])
   await connections.end(Infinity)
 })
 

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi, type
 import type { Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
+import { createOutboxReach } from '#workers/outbox-reach.ts'
 import { createSequencer } from '#workers/sequencer.ts'
 import { createDatabase } from '#test/databases.ts'
 
@@ -22,11 +23,12 @@ beforeEach(async () => {
   await sql`truncate event_outbox, unsequenced_events`
 })
 
-function openSequencer() {
+function openSequencer(lostSince: () => number | null = () => null) {
   type Arguments = Parameters<typeof createSequencer>
   const queue = { publish: () => {} }
   const performer = { idleFor: () => 0 }
-  return createSequencer({ sql } as Arguments[0], { queue, performer } as unknown as Arguments[1], () => {})
+  const context = { sql, database: { lostSince } } as Arguments[0]
+  return createSequencer(context, { queue, performer } as unknown as Arguments[1], () => {})
 }
 
 const write = (db: Sql | Tx, tenant_id: string, type: string, age = '0 s') => db`
@@ -64,6 +66,40 @@ test('most runs read only recent rows; the whole outbox is read every half a min
     await sequencer.sequence()
   }
   expect(await feedOf(tenant_id)).toEqual(['payment.canceled', 'payment.created'])
+})
+
+test('after a switch of the database, the whole outbox is read', async () => {
+  let lost_since: number | null = null
+  const sequencer = openSequencer(() => lost_since)
+  await untilRecentOnly(sequencer)
+  const tenant_id = newId()
+  await write(sql, tenant_id, 'payment.created', '2 minutes')
+  await write(sql, tenant_id, 'payment.canceled')
+  lost_since = 1
+  await sequencer.sequence()
+  expect(await feedOf(tenant_id)).toEqual(['payment.created', 'payment.canceled'])
+})
+
+test('while the whole outbox cannot be read in time, the recent rows stay few', async () => {
+  const clock = vi.spyOn(performance, 'now')
+  onTestFinished(() => clock.mockRestore())
+  let at_s = 1_000
+  const answer = () => Promise.resolve([{ writers: [], at_s }])
+  const reach = createOutboxReach(answer as unknown as Sql, () => null)
+  /** Runs at this time, in seconds. A run that reads all is complete only the first time. */
+  const runAt = async (seconds: number) => {
+    at_s = seconds
+    clock.mockReturnValue(seconds * 1_000)
+    const since_s = await reach.next()
+    reach.ran(since_s > -Infinity || seconds < 1_010, since_s > -Infinity ? 5 : 12_000)
+    return since_s
+  }
+  expect([await runAt(1_000), await runAt(1_001), await runAt(1_002)]).toEqual([-Infinity, -Infinity, 941])
+  const sinces: number[] = []
+  for (let seconds = 1_003; seconds < 2_400; seconds++) sinces.push(await runAt(seconds))
+  expect(sinces.filter((since_s) => since_s === -Infinity)).toHaveLength(3)
+  for (const [nth, since_s] of sinces.entries())
+    if (since_s > -Infinity) expect(1_003 + nth - since_s).toBeLessThan(100)
 })
 
 test('an event that becomes visible late is sequenced before later events of its resource', async () => {

@@ -15,7 +15,7 @@ async function intervalAfter(took_ms: number, { events = 1, more = false } = {})
       return Promise.resolve(more ? [tenant] : [tenant, { tenant_id: null }])
     }
     const sequencer = createSequencer(
-      { sql } as never,
+      { sql, database: { lostSince: () => null } } as never,
       { queue: { publish: () => {} }, performer: { idleFor: () => 0 } } as never,
       () => {},
     )

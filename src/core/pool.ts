@@ -1,4 +1,4 @@
-// Connection pools to Postgres. The workarounds for faults of the driver are in `postgres/`, one file for each fault.
+// Connection pools to Postgres. The workarounds for faults of the driver are in `postgres/`.
 import type { Sql } from './db.ts'
 import { measurePool } from './postgres/connection-waits.ts'
 import { createConnections, type Statement } from './postgres/connections.ts'
@@ -97,6 +97,11 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     return Object.assign(result, { handler: send })
   }
 
+  function refuseBegin(text: unknown): void {
+    if (max > 1 && typeof text === 'string' && BARE_BEGIN.test(text))
+      throw new Error('a transaction of a pool needs `begin`')
+  }
+
   const limit_ms = pool_name === undefined ? Infinity : ANSWER_LIMIT_MS
   const begin = async (...args: unknown[]) =>
     await connections.begin(
@@ -106,7 +111,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   const members = {
     begin: measured?.measuring(begin) ?? begin,
     unsafe(...args: Parameters<Sql['unsafe']>) {
-      if (max > 1 && BARE_BEGIN.test(args[0])) throw new Error('a transaction of a pool needs `begin`')
+      refuseBegin(args[0])
       return tracked(maker.unsafe(...args))
     },
     async reserve() {
@@ -122,7 +127,11 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   }
 
   const sql = new Proxy(maker, {
-    apply: (_target, _this, args: unknown[]) => tracked(Reflect.apply(maker, undefined, args)),
+    apply(_target, _this, args: unknown[]) {
+      const [strings] = args
+      if (Array.isArray(strings) && 'raw' in strings) refuseBegin(strings[0])
+      return tracked(Reflect.apply(maker, undefined, args))
+    },
     get: (_target, name) => Reflect.get(Object.hasOwn(members, name) ? members : maker, name) as unknown,
   })
   pending.set(sql, () => traffic.pending.size)

@@ -5,17 +5,19 @@
 import type { Sql } from '#core/db.ts'
 import { findOpenWrites, type OpenWrites } from '#domain/sequencing.ts'
 
-/** How far back the recent rows reach from the start of the run that read all. */
+/** How far back the recent rows reach from the moment at which all earlier ones were known to be sequenced. */
 const RECENT_S = 60
 /**
- * The oldest transaction that may be open at the start of that run. The difference to `RECENT_S` is more than the time
- * between the creation of an event and the first write of its transaction: see `settings.ts`.
+ * The age of the oldest transaction that may have written and be open at that moment. An event is created at most
+ * moments before its transaction first writes, so the difference to `RECENT_S` is a margin.
  */
 const MAX_WRITE_S = 20
-/** The interval of runs that read all: `of_run` times as long as the last one took, and at least `min_ms`. */
-const INTERVAL = { min_ms: 30_000, of_run: 30 }
-/** The interval of attempts, while a transaction is open for longer or a run leaves events. */
+/** The interval of moments at which the rows that are recent are determined again. */
+const INTERVAL_MS = 30_000
+/** The interval of attempts, while a transaction stays open or a run leaves events. */
 const RETRY_MS = 1_000
+/** Runs that read all take at most this fraction of the time: the server may have lost commits, or its clock. */
+const FULL_OF_RUN = 30
 
 export type OutboxReach = {
   /** Since when the next run must read the outbox, in Unix seconds. -Infinity: it must read all. */
@@ -24,15 +26,19 @@ export type OutboxReach = {
   ran(is_complete: boolean, took_ms: number): void
 }
 
-export function createOutboxReach(sql: Sql): OutboxReach {
+/** `lostSince`: see `DatabaseWatch`. */
+export function createOutboxReach(sql: Sql, lostSince: () => number | null): OutboxReach {
   /** All events before are sequenced, and no open transaction can have created one. */
   let since_s = -Infinity
   /** What becomes `since_s` if the present run is complete. */
   let next_since_s: number | undefined
+  let is_full = true
   let earlier: OpenWrites | undefined
   let due_at = -Infinity
+  let full_due_at = -Infinity
+  let lost_since = lostSince()
 
-  /** Whether each open transaction began in the last `MAX_WRITE_S`. */
+  /** Whether each transaction that has written and is open began to write in the last `MAX_WRITE_S`. */
   function areRecent({ writers, at_s }: OpenWrites): boolean {
     const age_s = earlier === undefined ? NaN : at_s - earlier.at_s
     const is_known = age_s >= 0 && age_s <= MAX_WRITE_S
@@ -41,20 +47,31 @@ export function createOutboxReach(sql: Sql): OutboxReach {
     return is_known && !writers.some((writer) => known.has(writer))
   }
 
+  /** After a switch of the database, events that were sequenced may wait again. */
+  function forgetAtSwitch(): void {
+    if (lostSince() === lost_since) return
+    lost_since = lostSince()
+    since_s = due_at = full_due_at = -Infinity
+    earlier = undefined
+  }
+
   return {
     async next() {
+      forgetAtSwitch()
       next_since_s = undefined
       if (performance.now() < due_at) return since_s
       const open = await findOpenWrites(sql)
       due_at = performance.now() + RETRY_MS
       if (!areRecent(open)) return since_s
       next_since_s = open.at_s - RECENT_S
-      return -Infinity
+      is_full = since_s === -Infinity || performance.now() >= full_due_at
+      return is_full ? -Infinity : since_s
     },
     ran(is_complete, took_ms) {
       if (next_since_s === undefined) return
-      const min_ms = is_complete ? INTERVAL.min_ms : RETRY_MS
-      due_at = performance.now() + Math.max(min_ms, INTERVAL.of_run * took_ms)
+      const now = performance.now()
+      due_at = now + (is_complete ? INTERVAL_MS : RETRY_MS)
+      if (is_full) full_due_at = now + Math.max(INTERVAL_MS, FULL_OF_RUN * took_ms)
       if (is_complete) since_s = next_since_s
     },
   }

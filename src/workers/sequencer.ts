@@ -29,7 +29,7 @@ type Sequencer = { sequence(): Promise<void>; intervalMs(): number }
 
 /** `sequenced` is called with the tenants whose events have new deliveries. */
 export function createSequencer(
-  { sql }: WorkerContext,
+  { sql, database }: Pick<WorkerContext, 'sql' | 'database'>,
   { queue, performer }: { queue: Queue; performer: Performer },
   sequenced: (tenants: string[]) => void,
 ): Sequencer {
@@ -38,9 +38,9 @@ export function createSequencer(
   let began_at = -Infinity
   let took_ms = 0
   let sequenced_at = -Infinity
-  const reach = createOutboxReach(sql)
+  const reach = createOutboxReach(sql, () => database.lostSince())
 
-  async function run() {
+  async function sequenceBatch() {
     const since_s = await reach.next()
     began_at = performance.now()
     let is_complete = false
@@ -62,7 +62,7 @@ export function createSequencer(
 
   return {
     async sequence() {
-      const tenants = await run()
+      const tenants = await sequenceBatch()
       if (tenants.length === 0) return
       sequenced_at = performance.now()
       metrics.sequenced.inc(tenants.reduce((sum, { events }) => sum + events, 0))

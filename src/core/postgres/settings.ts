@@ -23,7 +23,7 @@ export const SESSION_SETTINGS = {
 } as const
 
 /**
- * Of direct connections, also those of the queue: PostgreSQL notices within 90 s that the host of a process is gone.
+ * Of direct connections, also those of the queue: while idle, PostgreSQL notices within 90 s that the host is gone.
  * Its connections would count against the limit of the user for two hours.
  */
 export const KEEPALIVE_SETTINGS = {
