@@ -247,8 +247,8 @@ test('a connection that was used in the last interval is not pinged', async () =
   })
   const begin = () => connections.begin((driver: Sql) => driver`select 1`)
   await Promise.all([begin(), begin()])
+  await vi.waitFor(() => expect(connections.count()).toEqual({ open: 2, busy: 0 }))
   const opening = pings.splice(0)
-  expect(opening).toHaveLength(2)
   const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 9_000)
   onTestFinished(() => clock.mockRestore())
   await begin()
@@ -358,4 +358,60 @@ test('a transaction whose work does something else is not silent', async () => {
   }
   const checks = await beginTransaction(driver, [work], { open: traffic.transactions, limit_ms: 15_000 })
   expect(checks).not.toContain(true)
+})
+
+test('a connection whose opening is not answered says nothing about the others, and is given up', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { driver, statement, answer } = createFakeDriver()
+  const pings: boolean[] = []
+  const never = Promise.withResolvers<void>().promise
+  const connections = createConnections({
+    max: 2,
+    shares: true,
+    open: () => driver,
+    ping: (_driver, opens) => {
+      pings.push(opens)
+      return pings.length === 1 ? Promise.resolve() : never
+    },
+    drain: () => {},
+  })
+  connections.send(statement('first'))
+  await setImmediate()
+  connections.send(statement('second'))
+  expect(connections.count()).toEqual({ open: 2, busy: 2 })
+  vi.advanceTimersByTime(20_000)
+  expect(connections.count()).toEqual({ open: 1, busy: 1 })
+  expect([await answer(), await answer()]).toEqual([['first'], ['second']])
+  vi.advanceTimersByTime(8_000)
+  connections.check(8_000)
+  expect(pings).toEqual([true, true, false])
+})
+
+test('a statement that has waited for too long fails when the connections are replaced', async () => {
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(0)
+  onTestFinished(() => clock.mockRestore())
+  const { driver, statement } = createFakeDriver()
+  const never = Promise.withResolvers<void>().promise
+  const connections = createConnections({
+    max: 1,
+    shares: true,
+    open: () => driver,
+    ping: () => never,
+    drain: () => {},
+  })
+  const failed: string[] = []
+  const send = (name: string) => {
+    const sent = statement(name)
+    void sent.catch(({ code }: { code: string }) => failed.push(`${name} ${code}`))
+    connections.send(sent)
+  }
+  send('first')
+  clock.mockReturnValue(8_000)
+  connections.replace(15_000)
+  send('second')
+  clock.mockReturnValue(16_000)
+  connections.replace(15_000)
+  await setImmediate()
+  expect(failed).toEqual(['first CONNECT_TIMEOUT'])
 })

@@ -54,12 +54,13 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
 
   function replace(): void {
     giveUpRunning(traffic)
-    connections.replace()
+    connections.replace(ANSWER_LIMIT_MS)
   }
 
-  function ping(driver: Sql): PromiseLike<unknown> {
+  function ping(driver: Sql, opens: boolean): PromiseLike<unknown> {
     const statement = driver`select 1`
-    trackStatement(statement, traffic, PING_INTERVAL_MS, { onRows: dropHoles })
+    // Connections that open slowly say nothing about the others.
+    if (!opens) trackStatement(statement, traffic, PING_INTERVAL_MS, { onRows: dropHoles })
     return statement
   }
 

@@ -36,14 +36,15 @@ export async function sequenceEvents(
   }
 }
 
-/** `writers`: the transactions that have written and not ended, at a time in Unix seconds. */
+/** `writers`: the transactions that write events and have not ended, at a time in Unix seconds. */
 export type OpenWrites = { writers: string[]; at_s: number }
 
 export async function findOpenWrites(sql: Sql): Promise<OpenWrites> {
   const [found] = await sql<OpenWrites[]>`
     select extract(epoch from clock_timestamp())::float8 as at_s, array(
-      select transactionid::text from pg_locks
-      where locktype = 'transactionid' and mode = 'ExclusiveLock' and granted) as writers`
+      select virtualtransaction from pg_locks
+      where locktype = 'relation' and relation = 'events'::regclass and mode = 'RowExclusiveLock' and granted
+        and database = (select oid from pg_database where datname = current_database())) as writers`
   return found!
 }
 

@@ -8,8 +8,8 @@ import { findOpenWrites, type OpenWrites } from '#domain/sequencing.ts'
 /** How far back the recent rows reach from the moment at which all earlier ones were known to be sequenced. */
 const RECENT_S = 60
 /**
- * The age of the oldest transaction that may have written and be open at that moment. An event is created at most
- * moments before its transaction first writes, so the difference to `RECENT_S` is a margin.
+ * The age of the oldest transaction that may write events at that moment. A transaction locks the table before it
+ * creates an event, so the difference to `RECENT_S` is a margin.
  */
 const MAX_WRITE_S = 20
 /** The interval of moments at which the rows that are recent are determined again. */
@@ -38,7 +38,7 @@ export function createOutboxReach(sql: Sql, lostSince: () => number | null): Out
   let full_due_at = -Infinity
   let lost_since = lostSince()
 
-  /** Whether each transaction that has written and is open began to write in the last `MAX_WRITE_S`. */
+  /** Whether each transaction that writes events began to do so in the last `MAX_WRITE_S`. */
   function areRecent({ writers, at_s }: OpenWrites): boolean {
     const age_s = earlier === undefined ? NaN : at_s - earlier.at_s
     const is_known = age_s >= 0 && age_s <= MAX_WRITE_S

@@ -5,6 +5,8 @@ import { losesConnection, isReadOnlyServer } from './connection-errors.ts'
 
 /** A connection that was not used for this long closes, unless it is the only one. */
 const IDLE_LIMIT_MS = 120_000
+/** The time limit of the statement that opens a connection: PgBouncer may let it wait. */
+const OPEN_LIMIT_MS = 20_000
 /** The minimum time between two replacements because the server has become read-only. */
 const READ_ONLY_INTERVAL_MS = 250
 
@@ -25,8 +27,8 @@ export type Connection = {
 export type SetOptions = {
   /** Creates a driver with one connection, and calls `onclose` when it closes or must not be used any more. */
   open: (onclose: () => void) => Sql
-  /** Sends a statement that opens or tests the connection. */
-  ping: (driver: Sql) => PromiseLike<unknown>
+  /** Sends a statement that opens the connection, or tests it. */
+  ping: (driver: Sql, opens: boolean) => PromiseLike<unknown>
   /** Ends a driver on whose connection something may still run: it has a moment to finish. */
   drain: (driver: Sql) => void
 }
@@ -74,7 +76,7 @@ export function createConnectionSet({ open, ping, drain }: SetOptions) {
     work(connection).then(() => settled(undefined), settled)
   }
 
-  const pingOn = ({ driver }: Connection) => ping(driver)
+  const pingOn = ({ driver, is_open }: Connection) => ping(driver, !is_open)
 
   return {
     all: () => all,
@@ -82,7 +84,11 @@ export function createConnectionSet({ open, ping, drain }: SetOptions) {
     open(onEnd: OnEnd): void {
       const connection: Connection = connectionOf(open(() => discard(connection)))
       all = [...all, connection]
-      run(connection, pingOn, onEnd)
+      const timer = setTimeout(() => discard(connection), OPEN_LIMIT_MS).unref()
+      run(connection, pingOn, (...ended) => {
+        clearTimeout(timer)
+        onEnd(...ended)
+      })
     },
     run,
     /** See `PooledConnections`. */

@@ -17,7 +17,7 @@ export type Statement = PromiseLike<unknown> & { cancelled: unknown; reject(erro
 type Beginning = (driver: Sql) => Promise<unknown>
 type Reserved = { driver: Sql; release: () => void }
 /** `fail` is called instead of `work` if no connection can be opened, or the pool has ended. */
-type Use = { work: Work; fail: (error: unknown) => void; is_transaction: boolean }
+type Use = { work: Work; fail: (error: unknown) => void; is_transaction: boolean; entered_at: number }
 
 export type PooledConnections = {
   /** Sends a statement as soon as a connection is free. */
@@ -30,8 +30,11 @@ export type PooledConnections = {
   check(interval_ms: number): void
   hasIdle(): boolean
   count(): { open: number; busy: number }
-  /** Ends all connections. Waiting statements and transactions get new ones. */
-  replace(): void
+  /**
+   * Ends all connections. Waiting statements and transactions get new ones, except those that have waited for
+   * `limit_ms`: they fail.
+   */
+  replace(limit_ms: number): void
   /** Ends all connections when nothing waits or runs, or after `limit_ms`. Nothing else is sent from now on. */
   end(limit_ms: number): Promise<void>
 }
@@ -125,8 +128,11 @@ export function createConnections(options: ConnectionsOptions): PooledConnection
       const all = set.all()
       return { open: all.length, busy: all.filter(({ running }) => running > 0).length }
     },
-    replace() {
+    replace(limit_ms) {
       set.discardAll()
+      const until = performance.now() - limit_ms
+      while (waiting.length > 0 && waiting[0]!.entered_at <= until)
+        waiting.shift()!.fail(errorWith('CONNECT_TIMEOUT', 'the server has answered on no connection'))
       startWaiting()
     },
     end: (limit_ms) => (ending ??= endWithin(limit_ms)),
@@ -166,6 +172,7 @@ function leastBusy(connections: readonly Connection[]): Connection | undefined {
 function sending(statement: Statement): Use {
   return {
     is_transaction: false,
+    entered_at: performance.now(),
     work({ handle }) {
       if (!statement.cancelled) handle(statement)
       return statement
@@ -183,6 +190,7 @@ function beginning(
   const inContext = AsyncLocalStorage.snapshot()
   return {
     is_transaction: true,
+    entered_at: performance.now(),
     work({ driver }) {
       const transaction = inContext(() => start(driver))
       resolve(transaction)
@@ -195,6 +203,7 @@ function beginning(
 function reserving(resolve: (reserved: Reserved) => void, reject: (error: unknown) => void): Use {
   return {
     is_transaction: true,
+    entered_at: performance.now(),
     work: ({ driver }) => new Promise<void>((release) => resolve({ driver, release })),
     fail: reject,
   }
