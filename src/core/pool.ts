@@ -98,11 +98,6 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     return Object.assign(result, { handler: send })
   }
 
-  function refuseBegin(text: unknown): void {
-    if (max > 1 && typeof text === 'string' && BARE_BEGIN.test(text))
-      throw new Error('a transaction of a pool needs `begin`')
-  }
-
   const limit_ms = pool_name === undefined ? Infinity : ANSWER_LIMIT_MS
   const begin = async (...args: unknown[]) =>
     await connections.begin(
@@ -112,7 +107,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   const members = {
     begin: measured?.measuring(begin) ?? begin,
     unsafe(...args: Parameters<Sql['unsafe']>) {
-      refuseBegin(args[0])
+      if (max > 1) refuseBegin(args[0])
       return tracked(maker.unsafe(...args))
     },
     async reserve() {
@@ -130,13 +125,18 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   const sql = new Proxy(maker, {
     apply(_target, _this, args: unknown[]) {
       const [strings] = args
-      if (Array.isArray(strings) && 'raw' in strings) refuseBegin(strings[0])
+      if (max > 1 && Array.isArray(strings) && 'raw' in strings) refuseBegin(strings[0])
       return tracked(Reflect.apply(maker, undefined, args))
     },
     get: (_target, name) => Reflect.get(Object.hasOwn(members, name) ? members : maker, name) as unknown,
   })
   pending.set(sql, () => traffic.pending.size)
   return sql
+}
+
+function refuseBegin(text: unknown): void {
+  if (typeof text === 'string' && BARE_BEGIN.test(text))
+    throw new Error('a transaction of a pool needs `begin`')
 }
 
 /** Replaces all connections of this process to databases: their address may have moved to another server. */
