@@ -554,12 +554,14 @@ describe('readers', () => {
     expect(new Set(updated.map(({ name }) => name))).toEqual(new Set(['webhooks']))
     // Ended processes are deleted first.
     await insertProcesses('webhooks', 150)
-    expect(await world.sql`select from processes where name = 'webhooks' and ended_at is null`).toHaveLength(
-      150,
-    )
+    // The webhooks host of this test writes its row again every second.
+    const others = () => world.sql`
+      select from processes where name = 'webhooks' and host = repeat('x', 255) and ended_at is null`
+    expect(await others()).toHaveLength(150)
     expect((await findProcesses(world.sql)).length).toBeLessThan(200)
     await runAs('worker', 'delete from processes where ended_at is not null')
-    expect(await processesOf('webhooks')).toHaveLength(150)
+    expect(await others()).toHaveLength(150)
+    expect((await processesOf('webhooks')).length).toBeLessThan(152)
   })
 
   test('every table has a tenant column and row-level security', async ({ world }) => {

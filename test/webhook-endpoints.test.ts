@@ -325,11 +325,13 @@ test('a hundred concurrent changes lead to a hundred writes and events', async (
 test('many concurrent changes of one endpoint use one connection', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
-  const release = Promise.withResolvers<void>()
+  const [locked, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const locking = world.sql.begin(async (tx) => {
     await tx`select from webhook_endpoints where id = ${id} for update`
+    locked.resolve()
     await release.promise
   })
+  await locked.promise
   let ended = 0
   const requests = Array.from({ length: 300 }, async (_, n) => {
     const answer =
