@@ -16,7 +16,7 @@ const MAX_WRITE_S = 20
 const INTERVAL_MS = 30_000
 /** The interval of attempts, while a transaction stays open or a run leaves events. */
 const RETRY_MS = 1_000
-/** Runs that read all take at most this fraction of the time: the server may have lost commits, or its clock. */
+/** The interval of runs that read all, in times of the last one. They find what a clock that was set back left. */
 const FULL_OF_RUN = 30
 
 export type OutboxReach = {

@@ -24,7 +24,11 @@ export async function openPages(
         await page.goto(`${dashboard_url}${address}`, { waitUntil: 'commit' })
         await page.getByRole('main').getByRole('heading', { level: 1 }).waitFor()
         await page.waitForFunction(
-          () => (globalThis as any).document.querySelector('main [aria-busy=true], main .skeleton') === null,
+          // The types of this folder lack those of a page.
+          () =>
+            (
+              globalThis as unknown as { document: { querySelector(selector: string): unknown } }
+            ).document.querySelector('main [aria-busy=true], main .skeleton') === null,
         )
         times.push(performance.now() - started_at)
       }
