@@ -93,7 +93,8 @@ export async function openLoop(options: Options & { rate: number }): Promise<Loa
           break
         }
         sent += 1
-        idle.pop()!.send(bytes, due, release)
+        // In turns: a server closes a connection that stays unused for a minute.
+        idle.shift()!.send(bytes, due, release)
       }
       end()
     }
