@@ -54,3 +54,11 @@ test('a lookup of a job that is planned while the table is empty reads the job a
   expect(await usedBy('id = $2')).toBe('jobs_pkey')
   expect(await usedBy('resource_id = $2')).toBe('jobs_by_resource')
 })
+
+test('only one index can serve a statement that reads open jobs and has no other condition', async () => {
+  const conditions = await sql<{ name: string; condition: string }[]>`
+    select indexrelid::regclass::text as name, pg_get_expr(indpred, indrelid) as condition from pg_index
+    where indrelid = 'jobs'::regclass and indpred is not null`
+  const usable = conditions.filter(({ condition }) => condition === '(finished_at IS NULL)')
+  expect(usable.map(({ name }) => name)).toEqual(['jobs_open'])
+})

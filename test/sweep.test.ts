@@ -1,22 +1,27 @@
 // Which scans of a worker are full ones.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import type { DueJobs, QueueScan } from '#domain/jobs/claimable.ts'
 import { startSweep } from '../src/workers/sweep.ts'
 
 const NONE: Omit<DueJobs, 'queue'> = { ids: [], overdue: 0, others: 0, after: null }
-type Scan = { queues: string[]; is_full: boolean }
+type Scan = { queues: string[]; is_full: boolean; is_recent: boolean }
 
 type Part = { text: string; values: unknown[] }
 
 /** A connection whose scans are answered by `scan`. Only a full scan reads leases. */
-function connectionOf(scan: (scanned: QueueScan[], is_full: boolean) => DueJobs[]) {
+function connectionOf(scan: (scanned: QueueScan[], kind: Omit<Scan, 'queues'>) => Promise<DueJobs[]>) {
   const textOf = ({ text, values }: Part): string =>
     text + values.map((value) => (isPart(value) ? textOf(value) : '')).join(' ')
   const tagged = (strings: TemplateStringsArray, ...values: unknown[]) => {
     const part: Part = { text: strings.join(' '), values }
     if (!part.text.includes('with recursive visit as')) return part
     const { scans } = values.find((value) => hasScans(value)) as { scans: QueueScan[] }
-    return Promise.resolve(scan(scans, textOf(part).includes('lease_until <= now()')))
+    const text = textOf(part)
+    return scan(scans, {
+      is_full: text.includes('lease_until <= now()'),
+      is_recent: text.includes('run_at > now() -'),
+    })
   }
   return Object.assign(tagged, {
     json: (scans: QueueScan[]) => ({ scans }),
@@ -38,18 +43,22 @@ async function scansUntil(
   {
     room = () => 20,
     answer = () => NONE,
+    takes_ms = () => 0,
     until,
   }: {
     room?: (queue: string) => number
     answer?: (queue: string, is_full: boolean, nth: number) => Omit<DueJobs, 'queue'>
+    takes_ms?: (scan: Scan) => number
     until: (scans: Scan[]) => boolean
   },
 ): Promise<Scan[]> {
   const scans: Scan[] = []
   const done = Promise.withResolvers<void>()
-  const sql = connectionOf((scanned, is_full) => {
-    const nth = scans.push({ queues: scanned.map(({ queue }) => queue), is_full })
+  const sql = connectionOf(async (scanned, { is_full, is_recent }) => {
+    const scan = { queues: scanned.map(({ queue }) => queue), is_full, is_recent }
+    const nth = scans.push(scan)
     if (until(scans)) done.resolve()
+    if (takes_ms(scan) > 0) await sleep(takes_ms(scan))
     return scanned.map(({ queue }) => ({ queue, ...answer(queue, is_full, nth) }))
   })
   const performer = {
@@ -85,6 +94,17 @@ test('between two full scans, only jobs without a wake-up are looked for', async
   expect(scans.slice(0, 2).map(({ is_full }) => is_full)).toEqual([true, false])
 })
 
+test('after a slow full scan, other full scans read only recent jobs until it is due again', async () => {
+  const scans = await scansUntil(['payments'], {
+    takes_ms: ({ is_full, is_recent }) => (is_full && !is_recent ? 150 : 0),
+    until: (made) => made.filter(({ is_full, is_recent }) => is_full && !is_recent).length === 2,
+  })
+  const full = scans.filter(({ is_full }) => is_full).map(({ is_recent }) => is_recent)
+  // The pause is 3 s, and a full scan is due every half second.
+  expect(full.length).toBeGreaterThan(4)
+  expect(full).toEqual([false, ...full.slice(2).map(() => true), false])
+})
+
 test('while full scans find jobs that no other scan finds, such as those that waited since a switch, all scans are full', async () => {
   const scans = await scansUntil(['payouts'], {
     answer: (_queue, is_full, nth) => (is_full && nth < 20 ? { ...NONE, ids: ['job'], others: 1 } : NONE),
@@ -112,9 +132,9 @@ test('a queue without a free slot at a full scan is scanned in full as soon as i
     until: (made) => made.length === 4,
   })
   expect(scans).toEqual([
-    { queues: ['payments'], is_full: true },
-    { queues: ['payments'], is_full: false },
-    { queues: ['payments'], is_full: false },
-    { queues: ['payments', 'payouts'], is_full: true },
+    { queues: ['payments'], is_full: true, is_recent: false },
+    { queues: ['payments'], is_full: false, is_recent: false },
+    { queues: ['payments'], is_full: false, is_recent: false },
+    { queues: ['payments', 'payouts'], is_full: true, is_recent: false },
   ])
 })

@@ -3,7 +3,7 @@
 import { isDatabaseFailure } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import type { TenantShare } from '#domain/jobs/claim.ts'
-import { findDue, findOldestDue } from '#domain/jobs/claimable.ts'
+import { findDue, findOldestDue, type ScanKind } from '#domain/jobs/claimable.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
@@ -19,6 +19,11 @@ const SWEEP_INTERVAL_MS = 50
  * open jobs.
  */
 const FULL_SWEEP_INTERVAL_MS = 500
+/**
+ * The pause after a full scan that took longer than `over_ms`, in times of its duration: an old snapshot keeps the
+ * entries of finished jobs in the indexes. Meanwhile, other full scans read only recent jobs.
+ */
+const SLOW_FULL_SCAN = { over_ms: 100, pause: 20 }
 /**
  * A worker that has had no jobs for `IDLE_AFTER_MS` scans less often. In return, it treats a wake-up as lost that much
  * sooner, so that the job of a lost wake-up does not wait longer. A late wake-up is not mistaken for a lost one,
@@ -61,7 +66,12 @@ export function startSweep(
   context: WorkerContext,
   { queue, queues, performer, concurrencyOf, watchdog }: SweepOptions,
 ): Loop {
-  const rounds = { full: createRounds(queues), without_wakeup: createRounds(queues) }
+  const full_scans = createFullScans()
+  const rounds: Record<ScanKind, Rounds> = {
+    all: createRounds(queues),
+    recent: createRounds(queues),
+    without_wakeup: createRounds(queues),
+  }
   let busy = false
   /** Whether the last scan found jobs that only full scans find, or was a slow full one: the next one is full too. */
   let repeats_full = false
@@ -80,7 +90,8 @@ export function startSweep(
     const open_queues = queues.filter((name) => performer.room(name) >= min_room(name))
     if (open_queues.length === 0) return
     const is_full = queue.isDown() || idle || repeats_full || open_queues.some(isFullScanDue)
-    const round_of = is_full ? rounds.full : rounds.without_wakeup
+    const kind: ScanKind = is_full ? full_scans.kind(context.database.isHeld()) : 'without_wakeup'
+    const round_of = rounds[kind]
     const scans = open_queues.map((name) => {
       const room = performer.room(name)
       const share = performer.shares.remainingQuota(name, room)
@@ -93,8 +104,11 @@ export function startSweep(
     busy = false
     for (const name of open_queues) round_of.get(name)!.began_at = began_at
     const leaves_lapsed = began_at - Math.max(failed_at, performer.databaseFailedAt()) < AFTER_FAILURE_MS
-    const options = { names: JOB_NAMES, grace_ms, leaves_lapsed, without_wakeup: !is_full }
-    const measure = () => (scan_ms = performance.now() - began_at)
+    const options = { names: JOB_NAMES, grace_ms, leaves_lapsed, kind }
+    const measure = () => {
+      scan_ms = performance.now() - began_at
+      full_scans.measured(kind, scan_ms)
+    }
     const found = await findDue(context.sql, scans, options).catch((error: unknown) => {
       // A scan that the database did not answer has cost the database nothing.
       if (isDatabaseFailure(error)) failed_at = performance.now()
@@ -128,7 +142,7 @@ export function startSweep(
 
   /** A round through many tenants takes several scans. A queue without free slots is due as soon as it has one. */
   function isFullScanDue(name: string): boolean {
-    const { after, began_at } = rounds.full.get(name)!
+    const { after, began_at } = rounds[full_scans.kind(context.database.isHeld())].get(name)!
     return after !== null || performance.now() - began_at >= FULL_SWEEP_INTERVAL_MS
   }
 
@@ -146,6 +160,19 @@ export function startSweep(
     loop.runNow()
   })
   return loop
+}
+
+/** Which jobs the next full scan reads. */
+function createFullScans() {
+  let all_due_at = -Infinity
+  return {
+    /** `is_held`: a switch of the database holds jobs, and those are not recent. */
+    kind: (is_held: boolean) => (performance.now() < all_due_at && !is_held ? 'recent' : 'all'),
+    measured(kind: ScanKind, took_ms: number): void {
+      if (kind === 'all' && took_ms > SLOW_FULL_SCAN.over_ms)
+        all_due_at = performance.now() + SLOW_FULL_SCAN.pause * took_ms
+    },
+  }
 }
 
 /**
@@ -184,11 +211,14 @@ export function startWatchdog(
 ): Watchdog {
   /** When a wake-up was first and last missed since the last wake-up arrived. */
   const misses = new Map<string, { first: number; last: number }>()
+  let took_ms = 0
 
   async function check(): Promise<void> {
+    const began_at = performance.now()
     const due = new Map(
       (await findOldestDue(context.sql, queues, JOB_NAMES)).map(({ queue, age_s }) => [queue, age_s]),
     )
+    took_ms = performance.now() - began_at
     for (const name of queues) {
       const age_s = due.get(name) ?? 0
       metrics.oldestDue.set({ queue: name }, age_s)
@@ -209,7 +239,12 @@ export function startWatchdog(
   }
 
   return {
-    ...repeat(context.log, 'watchdog', () => WATCHDOG_TIMEOUT_MS / 2, check),
+    ...repeat(
+      context.log,
+      'watchdog',
+      () => Math.max(WATCHDOG_TIMEOUT_MS / 2, SLOW_FULL_SCAN.pause * took_ms),
+      check,
+    ),
     missed(name) {
       const now = performance.now()
       const missed = misses.get(name)

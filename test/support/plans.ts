@@ -36,6 +36,8 @@ const FULL_SCANS: Record<string, string> = {
 
 type Statistics = {
   rows: number
+  /** The rows in an index with a condition. Default: all. */
+  partial_rows?: number
   /** The fraction of nulls in each column that can be null. */
   nulls: number
   /** The number of distinct values of a column; -1: as many as rows. */
@@ -57,6 +59,12 @@ export const STATISTICS: Record<string, Statistics | null> = {
   'never analyzed': null,
   'of 50 million rows': { rows: MILLIONS, nulls: 0, distinct: usualDistinct },
   'of 50 million rows with a null wherever one may be': { rows: MILLIONS, nulls: 1, distinct: usualDistinct },
+  'of 50 million rows of which no index with a condition had any': {
+    rows: MILLIONS,
+    partial_rows: 0,
+    nulls: 0,
+    distinct: usualDistinct,
+  },
   'of 50 million rows of one tenant': {
     rows: MILLIONS,
     nulls: 0,
@@ -76,8 +84,10 @@ export async function injectStatistics(sql: postgres.Sql, statistics: Statistics
   if (statistics === null) return
   await sql`
     select pg_restore_relation_stats('schemaname', 'public', 'relname', c.relname::text,
-      'relpages', greatest(pg_relation_size(c.oid) / 8192, 1)::integer, 'reltuples', ${statistics.rows}::real)
-    from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'i')`
+      'relpages', greatest(pg_relation_size(c.oid) / 8192, 1)::integer, 'reltuples', case
+        when x.indpred is null then ${statistics.rows} else ${statistics.partial_rows ?? statistics.rows} end::real)
+    from pg_class c left join pg_index x on x.indexrelid = c.oid
+    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'i')`
   const columns = await sql<
     { table: string; name: string; type: string; inherited: boolean; nullable: boolean }[]
   >`

@@ -98,7 +98,13 @@ export function sourcesOf(
     const range = within(sql, 'created_at', created_from, created_to)
     const part =
       state === 'parked' ? sql`and j.run_at = 'infinity'` : (is_sortable && rareState(sql, state)) || sql``
-    return [{ table: 'jobs', key: 'created_at', base: sql`j.finished_at is null ${part} ${range}` }]
+    return [
+      {
+        table: 'jobs',
+        key: 'created_at',
+        base: sql`j.finished_at is null and j.created_at > '-infinity' ${part} ${range}`,
+      },
+    ]
   }
   // No job finishes before its creation, so `created_from` also bounds `finished_at`.
   const range = sql`

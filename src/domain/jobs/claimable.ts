@@ -7,6 +7,15 @@ import type { TenantShare } from './claim.ts'
 
 /** The maximum number of tenants with open jobs in one scan, with due jobs or not. */
 const TENANTS_PER_SCAN = 250
+/** A job is recent if it is due for less than this. */
+const RECENT_S = 10
+
+/**
+ * Which due jobs a scan finds. `all`; `recent`: those that became due a few seconds ago; `without_wakeup`: those for
+ * which no wake-up was sent, which have an index of their own. While a session holds an old snapshot, the indexes keep
+ * the entries of finished jobs: a scan for all reads each of them, one for recent jobs only those of the last seconds.
+ */
+export type ScanKind = 'all' | 'recent' | 'without_wakeup'
 
 /**
  * A scan of the tenants of one queue for up to `room` jobs, starting `after` a tenant (null: from the first),
@@ -21,7 +30,7 @@ export type DueJobs = {
    * database was released or a seal ended.
    */
   overdue: number
-  /** The number of jobs that a scan `without_wakeup` does not find. */
+  /** The number of jobs that a scan of the kind `without_wakeup` does not find. */
   others: number
   /** Where the next scan continues; null: from the first tenant. */
   after: string | null
@@ -30,8 +39,7 @@ export type DueJobs = {
 /**
  * Finds due jobs named in `names` that are not claimed and for which no wake-up is expected: none was sent
  * (retries, follow-ups, jobs above their tenant's share), it was sent more than `grace_ms` ago, or the lease
- * has lapsed, with `leaves_lapsed` more than a minute ago. At most `room` jobs for each queue. `without_wakeup`:
- * only jobs for which no wake-up was sent, which have an index of their own.
+ * has lapsed, with `leaves_lapsed` more than a minute ago. At most `room` jobs for each queue.
  *
  * Round robin: the next job of every tenant precedes the second job of any. A scan steps from tenant to tenant
  * in the index of open jobs, from `after` until it has found `room` tenants with due jobs. Its cost depends on
@@ -47,16 +55,22 @@ export async function findDue(
     names,
     grace_ms,
     leaves_lapsed = false,
-    without_wakeup = false,
-  }: { names: readonly string[]; grace_ms: number; leaves_lapsed?: boolean; without_wakeup?: boolean },
+    kind = 'all',
+  }: { names: readonly string[]; grace_ms: number; leaves_lapsed?: boolean; kind?: ScanKind },
 ): Promise<DueJobs[]> {
-  const is_unclaimed = without_wakeup
-    ? sql`${hasNoWakeUp(sql)} and j.state <> 'running'`
-    : sql`${unclaimed(sql, grace_ms)}
+  const is_read = {
+    all: sql`true`,
+    recent: sql`j.run_at > now() - ${RECENT_S} * interval '1 second'`,
+    without_wakeup: hasNoWakeUp(sql),
+  }[kind]
+  const is_unclaimed =
+    kind === 'without_wakeup'
+      ? sql`j.state <> 'running'`
+      : sql`${unclaimed(sql, grace_ms)}
       and not (${leaves_lapsed} and j.state = 'running' and j.lease_until > now() - interval '1 minute')`
   const due = sql`
     j.finished_at is null and j.run_at <= now() and j.name = any(${[...names]}::text[])
-    and ${is_unclaimed} and not ${isHeld(sql)}`
+    and ${is_read} and ${is_unclaimed} and not ${isHeld(sql)}`
   return await sql<DueJobs[]>`
     with recursive visit as (
       select w.queue, w.room, w.share, coalesce(w.after, ${LOWEST_ID}) as tenant_id, 0 as visited, 0 as served,
@@ -74,7 +88,7 @@ export async function findDue(
           and exists (
             select from jobs j where j.queue = v.queue and j.tenant_id = n.tenant_id and ${due}
             order by j.priority, j.run_at offset 0) as due
-        from (${nextTenant(sql, without_wakeup ? hasNoWakeUp(sql) : undefined)}) n
+        from (${nextTenant(sql, is_read)}) n offset 0
       ) next
       where v.visited < ${TENANTS_PER_SCAN} and v.served < v.room
     ), scanned as (
