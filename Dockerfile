@@ -42,7 +42,7 @@ COPY --from=production /opt/sluice/package.json /opt/sluice/sbom.cdx.json /opt/s
 COPY --from=production /opt/sluice/migrations ./migrations
 COPY --from=production /opt/sluice/docs ./docs
 COPY --from=production /opt/sluice/sdk/README.md ./sdk/
-COPY --from=production /opt/sluice/dist/dashboard ./dist/dashboard
+COPY --from=production /opt/sluice/dist ./dist
 COPY --from=production /opt/sluice/deploy/image/*.ts ./deploy/image/
 COPY --from=production /opt/sluice/src ./src
 USER 10001:10001

@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { builtFile } from '#test/built.ts'
 import { startProcess, type Process } from '#test/process.ts'
 
 export type Running = Process & {
@@ -34,7 +35,7 @@ export async function startMeasured(
   },
 ): Promise<Running> {
   const { args, ready, answers, cwd, profile = null } = options
-  const packaged = asPackaged(file)
+  const packaged = asPackaged(await builtFile(file))
   const profiling = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${folderOf(profile, name)}`]
   const started = await startProcess(file, {
     args,

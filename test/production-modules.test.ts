@@ -1,6 +1,6 @@
 // What processes load in production: no emulator, no embedded server and no development dependency.
 import { readFile } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+import { basename, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished } from 'vitest'
 import { createTemporaryFolder } from '#test/folders.ts'
@@ -23,6 +23,15 @@ async function productionPackages(): Promise<Set<string>> {
   )
 }
 
+/** These files; instead of a built file, the files of which it was built. */
+async function sourcesOf(files: string[]): Promise<string[]> {
+  const built = JSON.parse(await readFile(join(ROOT, 'dist/server/modules.json'), 'utf8')) as Record<
+    string,
+    string[]
+  >
+  return files.flatMap((file) => (file.startsWith('dist/server/') ? built[basename(file)]! : [file]))
+}
+
 test.for(Object.keys(PARTS) as PartName[])(
   'in production %s loads only its own code and production dependencies',
   async (name, { world }) => {
@@ -37,7 +46,7 @@ test.for(Object.keys(PARTS) as PartName[])(
     onTestFinished(async () => void (await own.end()))
     await own.end('SIGINT')
     const urls = JSON.parse(await readFile(LOADED_MODULES, 'utf8')) as string[]
-    const files = urls.map((url) => relative(ROOT, fileURLToPath(url)))
+    const files = await sourcesOf(urls.map((url) => relative(ROOT, fileURLToPath(url))))
     expect(files).toContain(PARTS[name].file)
     const packages = await productionPackages()
     const astray = files.filter((file) => {

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 /** A script that runs one of our files: the flags of Node, and the file. */
-const SCRIPT = /\bexec node ((?:--\S+ )*)(src\/\S+\.ts)$/
+const SCRIPT = /\bexec node ((?:--\S+ )*)((?:src|dist)\/\S+)$/
 
 /** The scripts whose files are in the image: name to the arguments of Node. */
 function runnableScripts(): Map<string, string[]> {

@@ -1,8 +1,8 @@
 // The version in package.json, and the commit of the sources.
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
+import { ROOT } from './root.ts'
 
-const ROOT = new URL('../../', import.meta.url)
 // npm writes `gitHead` into a published package. An image can do the same with `npm pkg set gitHead=...`.
 const manifest = z
   .object({ version: z.string(), gitHead: z.string().optional() })

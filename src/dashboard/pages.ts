@@ -7,8 +7,9 @@ import { fileURLToPath } from 'node:url'
 import files from '@fastify/static'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { AppError } from '#core/errors.ts'
+import { ROOT } from '#core/root.ts'
 
-const BUILD_DIRECTORY = fileURLToPath(new URL('../../dist/dashboard', import.meta.url))
+const BUILD_DIRECTORY = fileURLToPath(new URL('dist/dashboard', ROOT))
 /** Placeholder in the built page for the nonce of a response. */
 const NONCE_PLACEHOLDER = '__CSP_NONCE__'
 const NOT_BUILT =

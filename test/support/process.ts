@@ -5,6 +5,7 @@ import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { builtFile } from './built.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 /** The compile cache that the scripts of package.json use. It halves the start time. */
@@ -41,7 +42,8 @@ export function urlIn(line: string): string {
 }
 
 /**
- * Starts `node <file>` with only this environment and the compile cache. Resolves when a line contains `ready`, or
+ * Starts `node <file>` with only this environment and the compile cache; what production runs for a file of the
+ * project's folder, see `builtFile`. Resolves when a line contains `ready`, or
  * immediately if `ready` is not set. Throws with the output if the process ends before that, or after 120 s. The
  * process ends when this process ends, even if this process is killed.
  */
@@ -72,7 +74,8 @@ export async function startProcess(
     onOutputLine?: (line: string) => void
   } = {},
 ): Promise<Process> {
-  const child = spawn(process.execPath, [...flags, resolve(root, file), ...args], {
+  const program = root === ROOT ? await builtFile(file) : file
+  const child = spawn(process.execPath, [...flags, resolve(root, program), ...args], {
     cwd,
     env: { PATH: process.env.PATH, ...COMPILE_CACHE, ...env },
     stdio: ['ignore', to ?? 'pipe', to ?? 'pipe'],

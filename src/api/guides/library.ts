@@ -3,10 +3,11 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Marked, type Token, type Tokens } from 'marked'
+import { ROOT } from '#core/root.ts'
 
-const FOLDER = fileURLToPath(new URL('../../../docs/guides/', import.meta.url))
+const FOLDER = fileURLToPath(new URL('docs/guides/', ROOT))
 /** A page for each alert of deploy/prometheus/rules.yaml, named like the alert. */
-const RUNBOOK_FOLDER = fileURLToPath(new URL('../../../docs/runbook/', import.meta.url))
+const RUNBOOK_FOLDER = fileURLToPath(new URL('docs/runbook/', ROOT))
 
 /** The files of guides that are not in the folder, by the name of the guide. */
 const FILES_ELSEWHERE: Readonly<Record<string, string>> = {

@@ -2,12 +2,13 @@
 import { readFile } from 'node:fs/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
+import { ROOT } from '#core/root.ts'
 import { loadLibrary, type Library } from './library.ts'
 import { guidePage, missingPage, searchPage } from './pages.ts'
 
-const STYLE = new URL('./style.css', import.meta.url)
+const STYLE = new URL('src/api/guides/style.css', ROOT)
 /** The images of the guides. */
-const IMAGES = new URL('../../../docs/images/', import.meta.url)
+const IMAGES = new URL('docs/images/', ROOT)
 const MAX_QUERY_LENGTH = 200
 const HEADERS = {
   'content-security-policy':

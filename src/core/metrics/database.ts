@@ -2,10 +2,11 @@
 import { readFileSync } from 'node:fs'
 import { Counter, Gauge, Histogram } from 'prom-client'
 import { z } from 'zod'
+import { ROOT } from '../root.ts'
 import { SAME_IN_WORKERS, SHORT_BUCKETS, registers } from './registry.ts'
 
 /** The file of reference times, which `npm run bench -- --write-reference` writes. */
-export const REFERENCE_FILE = new URL('reference.json', import.meta.url)
+export const REFERENCE_FILE = new URL('src/core/metrics/reference.json', ROOT)
 /** The mean seconds of each step on the reference machine; `machine`: its description. */
 const referenceSchema = z.object({ machine: z.string(), mean_s: z.record(z.string(), z.number()) })
 

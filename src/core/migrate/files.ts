@@ -2,8 +2,9 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { ConfigError } from '../config.ts'
+import { ROOT } from '../root.ts'
 
-const FOLDER = new URL('../../../migrations/', import.meta.url)
+const FOLDER = new URL('migrations/', ROOT)
 const NUMBERED = /^\d{4}_.+\.sql$/
 const ROLES = 'roles.sql'
 

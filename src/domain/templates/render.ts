@@ -5,6 +5,7 @@ import { Worker } from 'node:worker_threads'
 import type { Json } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate, createGates } from '#core/gate.ts'
+import { ROOT } from '#core/root.ts'
 import { limitCpuTime, type ThreadStart } from '#core/thread-work.ts'
 import { createExhaustedList } from '#core/used-up.ts'
 import type { TemplateFault, TemplateSource } from './engine.ts'
@@ -39,7 +40,7 @@ const MAX_CPU_MS = 1_000
 /** The maximum time for a thread to start. On a busy machine the start is slow even for a harmless template. */
 const START_TIMEOUT_MS = 15_000
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
-const THREAD = new URL('./render-thread.ts', import.meta.url)
+const THREAD = new URL('src/domain/templates/render-thread.ts', ROOT)
 
 /** The messages to and from the thread. `variables` null: the sources are only compiled. */
 export type RenderRequest = { sources: Record<string, TemplateSource>; variables: TemplateVariables | null }

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { createFairGate } from '#core/gate.ts'
+import { ROOT } from '#core/root.ts'
 import { NotStarted } from '../permit.ts'
 import { limitCpuTime, type ThreadStart } from '#core/thread-work.ts'
 import { createExhaustedList } from '#core/used-up.ts'
@@ -27,7 +28,7 @@ const CPU_LIMIT_MS = 1_000
  */
 const START_TIMEOUT_MS = 15_000
 const THREAD_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
-const THREAD = new URL('./validation-thread.ts', import.meta.url)
+const THREAD = new URL('src/providers/ai/validation-thread.ts', ROOT)
 const TOO_EXPENSIVE = 'It takes too much work to check the answer against the schema.'
 
 /** Input of the thread, as JSON texts. */
