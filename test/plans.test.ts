@@ -15,6 +15,9 @@ import { startStatementTap, type SentStatement, type StatementTap } from '#test/
 import { settleSession, verificationIn, verificationOf } from '#test/verifications.ts'
 import { createWorld, type World } from '#test/world.ts'
 
+/** The sessions of work that is done once a minute or less often. */
+const RECURRING = 'sluice-worker-recurring'
+
 let world: World
 let tap: StatementTap
 let statements: SentStatement[]
@@ -41,7 +44,12 @@ beforeAll(async () => {
     await hook.close()
     for (const part of [api, webhooks, worker, dashboard]) await part.close()
   }
-  statements = tap.statements().filter(({ text }) => /^\s*(select|with|insert|update|delete)\b/.test(text))
+  statements = tap
+    .statements()
+    .filter(
+      ({ application, text }) =>
+        application !== RECURRING && /^\s*(select|with|insert|update|delete)\b/.test(text),
+    )
   return async () => {
     await tap.close()
     await world.close()

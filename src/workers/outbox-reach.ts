@@ -6,14 +6,14 @@ import type { Sql } from '#core/db.ts'
 import { findOpenWrites, type OpenWrites } from '#domain/sequencing.ts'
 
 /** How far back the recent rows reach from the moment at which all earlier ones were known to be sequenced. */
-const RECENT_S = 60
+const RECENT_S = 30
 /**
  * The age of the oldest transaction that may write events at that moment. A transaction locks the table before it
  * creates an event, so the difference to `RECENT_S` is a margin.
  */
 const MAX_WRITE_S = 20
 /** The interval of moments at which the rows that are recent are determined again. */
-const INTERVAL_MS = 30_000
+const INTERVAL_MS = 10_000
 /** The interval of attempts, while a transaction stays open or a run leaves events. */
 const RETRY_MS = 1_000
 /** The interval of runs that read all, in times of the last one. They find what a clock that was set back left. */

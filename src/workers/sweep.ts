@@ -9,6 +9,7 @@ import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
 import { SLOW_STATEMENT_MS } from './leases.ts'
 import type { Performer } from './perform.ts'
+import { createScanReach, PAUSE_OF_SCAN } from './scan-reach.ts'
 import { repeat, type Loop } from './clock.ts'
 
 /** A wake-up counts as lost if its job has not been claimed for this long. */
@@ -19,11 +20,6 @@ const SWEEP_INTERVAL_MS = 50
  * open jobs.
  */
 const FULL_SWEEP_INTERVAL_MS = 500
-/**
- * The pause after a full scan that took longer than `over_ms`, in times of its duration: an old snapshot keeps the
- * entries of finished jobs in the indexes. Meanwhile, other full scans read only recent jobs.
- */
-const SLOW_FULL_SCAN = { over_ms: 100, pause: 20 }
 /**
  * A worker that has had no jobs for `IDLE_AFTER_MS` scans less often. In return, it treats a wake-up as lost that much
  * sooner, so that the job of a lost wake-up does not wait longer. A late wake-up is not mistaken for a lost one,
@@ -66,7 +62,9 @@ export function startSweep(
   context: WorkerContext,
   { queue, queues, performer, concurrencyOf, watchdog }: SweepOptions,
 ): Loop {
-  const full_scans = createFullScans()
+  const reach = createScanReach()
+  /** What a switch of the database holds is not recent. */
+  const kindOfFullScan = () => (context.database.isHeld() ? 'all' : reach.next())
   const rounds: Record<ScanKind, Rounds> = {
     all: createRounds(queues),
     recent: createRounds(queues),
@@ -90,7 +88,7 @@ export function startSweep(
     const open_queues = queues.filter((name) => performer.room(name) >= min_room(name))
     if (open_queues.length === 0) return
     const is_full = queue.isDown() || idle || repeats_full || open_queues.some(isFullScanDue)
-    const kind: ScanKind = is_full ? full_scans.kind(context.database.isHeld()) : 'without_wakeup'
+    const kind: ScanKind = is_full ? kindOfFullScan() : 'without_wakeup'
     const round_of = rounds[kind]
     const scans = open_queues.map((name) => {
       const room = performer.room(name)
@@ -107,7 +105,7 @@ export function startSweep(
     const options = { names: JOB_NAMES, grace_ms, leaves_lapsed, kind }
     const measure = () => {
       scan_ms = performance.now() - began_at
-      full_scans.measured(kind, scan_ms)
+      if (kind !== 'without_wakeup') reach.measured(kind, scan_ms)
     }
     const found = await findDue(context.sql, scans, options).catch((error: unknown) => {
       // A scan that the database did not answer has cost the database nothing.
@@ -142,16 +140,14 @@ export function startSweep(
 
   /** A round through many tenants takes several scans. A queue without free slots is due as soon as it has one. */
   function isFullScanDue(name: string): boolean {
-    const { after, began_at } = rounds[full_scans.kind(context.database.isHeld())].get(name)!
+    const { after, began_at } = rounds[kindOfFullScan()].get(name)!
     return after !== null || performance.now() - began_at >= FULL_SWEEP_INTERVAL_MS
   }
 
   const interval_ms = () =>
     Math.max(
       busy ? BUSY_SWEEP_INTERVAL_MS : idle ? IDLE_SWEEP_INTERVAL_MS : SWEEP_INTERVAL_MS,
-      context.database.isCurrent() && context.database.isHeld()
-        ? Math.min((scan_ms * (1 - MAX_SCAN_SHARE)) / MAX_SCAN_SHARE, MAX_PAUSE_MS)
-        : 0,
+      context.database.isCurrent() && context.database.isHeld() ? pauseWhileHeld(scan_ms) : 0,
     )
   const loop = repeat(context.log, 'direct claims', interval_ms, scan)
   // The jobs that follow the first job after idle time are found without a delay.
@@ -162,17 +158,9 @@ export function startSweep(
   return loop
 }
 
-/** Which jobs the next full scan reads. */
-function createFullScans() {
-  let all_due_at = -Infinity
-  return {
-    /** `is_held`: a switch of the database holds jobs, and those are not recent. */
-    kind: (is_held: boolean) => (performance.now() < all_due_at && !is_held ? 'recent' : 'all'),
-    measured(kind: ScanKind, took_ms: number): void {
-      if (kind === 'all' && took_ms > SLOW_FULL_SCAN.over_ms)
-        all_due_at = performance.now() + SLOW_FULL_SCAN.pause * took_ms
-    },
-  }
+/** The pause after a scan that took this long, while a switch of the database holds jobs. */
+function pauseWhileHeld(scan_ms: number): number {
+  return Math.min((scan_ms * (1 - MAX_SCAN_SHARE)) / MAX_SCAN_SHARE, MAX_PAUSE_MS)
 }
 
 /**
@@ -242,7 +230,7 @@ export function startWatchdog(
     ...repeat(
       context.log,
       'watchdog',
-      () => Math.max(WATCHDOG_TIMEOUT_MS / 2, SLOW_FULL_SCAN.pause * took_ms),
+      () => Math.max(WATCHDOG_TIMEOUT_MS / 2, PAUSE_OF_SCAN * took_ms),
       check,
     ),
     missed(name) {

@@ -134,7 +134,10 @@ export async function readIndexes(sql: postgres.Sql): Promise<Map<string, Index>
 }
 
 /** Returns the generic plan of a statement with the types of parameters that its process sends. */
-export async function genericPlan(sql: Sql, { text, types }: Omit<SentStatement, 'user'>): Promise<PlanNode> {
+export async function genericPlan(
+  sql: Sql,
+  { text, types }: Pick<SentStatement, 'text' | 'types'>,
+): Promise<PlanNode> {
   return await sql.begin(async (tx) => {
     const names = await tx<{ name: string }[]>`
       select case oid when '0' then 'unknown' else format_type(oid::oid, null) end as name

@@ -2,15 +2,18 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** `user`: the database user of the session. `types`: the OIDs of the types that the parameters are sent as, or 0. */
-export type SentStatement = { user: string; text: string; types: number[] }
+/**
+ * `user` and `application`: the database user and the name of the session. `types`: the OIDs of the types that the
+ * parameters are sent as, or 0.
+ */
+export type SentStatement = { user: string; application: string; text: string; types: number[] }
 
 export type StatementTap = {
   /** The URL of the server through the tap. */
   url: string
   /** The parameters with which each session was started. */
   sessions: Record<string, string>[]
-  /** Each statement once for each user. */
+  /** Each statement once for each user and application. */
   statements: () => SentStatement[]
   close(): Promise<void>
 }
@@ -32,8 +35,9 @@ export async function startStatementTap(database_url: string): Promise<Statement
       onParse(text, types) {
         const user = session['user'] ?? ''
         // The queue's statements are those of BullMQ.
-        if (session['application_name'] !== undefined)
-          statements.set(`${user} ${text}`, { user, text, types })
+        const application = session['application_name']
+        if (application !== undefined)
+          statements.set(`${user} ${application} ${text}`, { user, application, text, types })
       },
     })
     for (const [one, other] of [

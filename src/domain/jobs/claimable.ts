@@ -2,20 +2,17 @@
 // whose calls may start.
 import type { Fragment, Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
+import { isInReach, type ScanReach } from '../scan-reach.ts'
 import { claimableSince, isHeld, isHeldOrSealed, isQueueHeld, waitEndedAt } from '../switches/holds.ts'
 import type { TenantShare } from './claim.ts'
 
 /** The maximum number of tenants with open jobs in one scan, with due jobs or not. */
 const TENANTS_PER_SCAN = 250
-/** A job is recent if it is due for less than this. */
-const RECENT_S = 10
 
 /**
- * Which due jobs a scan finds. `all`; `recent`: those that became due a few seconds ago; `without_wakeup`: those for
- * which no wake-up was sent, which have an index of their own. While a session holds an old snapshot, the indexes keep
- * the entries of finished jobs: a scan for all reads each of them, one for recent jobs only those of the last seconds.
+ * Which due jobs a scan finds. `without_wakeup`: those for which no wake-up was sent, which have an index of their own.
  */
-export type ScanKind = 'all' | 'recent' | 'without_wakeup'
+export type ScanKind = ScanReach | 'without_wakeup'
 
 /**
  * A scan of the tenants of one queue for up to `room` jobs, starting `after` a tenant (null: from the first),
@@ -58,11 +55,7 @@ export async function findDue(
     kind = 'all',
   }: { names: readonly string[]; grace_ms: number; leaves_lapsed?: boolean; kind?: ScanKind },
 ): Promise<DueJobs[]> {
-  const is_read = {
-    all: sql`true`,
-    recent: sql`j.run_at > now() - ${RECENT_S} * interval '1 second'`,
-    without_wakeup: hasNoWakeUp(sql),
-  }[kind]
+  const is_read = kind === 'without_wakeup' ? hasNoWakeUp(sql) : isInReach(sql, kind, sql`j.run_at`)
   const is_unclaimed =
     kind === 'without_wakeup'
       ? sql`j.state <> 'running'`

@@ -4,6 +4,7 @@ import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { currentSpan } from '#core/tracing.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { enqueuing } from '#jobs/job.ts'
+import { isInReach, type ScanReach } from '../scan-reach.ts'
 import { judgingRedundancy } from './redundancy.ts'
 import type { Notification } from './notification.ts'
 
@@ -120,14 +121,19 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
 }
 
 /**
- * Compares up to `limit` due waiting notifications with their resources again. Redundant notifications are final,
+ * Compares up to `limit` due waiting notifications with their resources again, as far back as `reach` says. Redundant notifications are final,
  * notifications of resources with work in progress continue to wait, and the others get jobs. If a notification cannot
  * be compared, all of these notifications get jobs. Returns the result of each.
  */
-export async function compareWaiting(sql: Sql, limit: number): Promise<ComparedNotification[]> {
+export async function compareWaiting(
+  sql: Sql,
+  limit: number,
+  reach: ScanReach = 'all',
+): Promise<ComparedNotification[]> {
   const due = sql`
     select n.id, n.provider, n.event_id, n.object_id, n.received_at, n.reported from notifications n
-    where n.state = 'waiting' and n.due_at <= now() order by n.due_at limit ${limit} for update skip locked`
+    where n.state = 'waiting' and n.due_at <= now() and ${isInReach(sql, reach, sql`n.due_at`)}
+    order by n.due_at limit ${limit} for update skip locked`
   const compared = sql`
     due as materialized (${due}),
     ${judgingRedundancy(sql, sql`select *, true as is_relevant from due`)},

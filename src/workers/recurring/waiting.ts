@@ -4,6 +4,7 @@ import { compareWaiting } from '#domain/notifications/store.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeatWhileCurrent, type Loop } from '../clock.ts'
 import { POLL_INTERVAL_MS, type HasWork } from '../polled-work.ts'
+import { createScanReach } from '../scan-reach.ts'
 
 const BATCH_SIZE = 500
 /** The interval of comparisons while notifications wait. */
@@ -15,6 +16,7 @@ export function compareWaitingNotifications(
   hasWork: HasWork,
 ): Loop {
   let found = 0
+  const scan_reach = createScanReach()
   return repeatWhileCurrent(
     { log, database },
     'waiting notifications',
@@ -22,7 +24,10 @@ export function compareWaitingNotifications(
     async () => {
       if (found === 0 && !(await hasWork('notifications'))) return
       found = 0
-      const compared = await compareWaiting(sql, BATCH_SIZE)
+      const reach = scan_reach.next()
+      const began_at = performance.now()
+      const compared = await compareWaiting(sql, BATCH_SIZE, reach)
+      scan_reach.measured(reach, performance.now() - began_at)
       found = compared.length
       for (const notification of compared) {
         if (notification.state === 'waiting') continue
