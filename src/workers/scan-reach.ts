@@ -2,7 +2,7 @@
 import type { ScanReach } from '#domain/scan-reach.ts'
 
 /** A scan is slow if it takes longer than this. */
-const SLOW_MS = 100
+const SLOW_MS = 25
 /** The pause after a slow scan of all rows, in times of its duration. */
 export const PAUSE_OF_SCAN = 20
 
