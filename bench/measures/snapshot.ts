@@ -8,8 +8,11 @@ import { untilApplied, type Target } from './life/live.ts'
 import { startProductProcesses } from './life/product.ts'
 import type { Measure } from './measure.ts'
 
-/** The rate: this share of what 64 clients reach, and at most `max` payments per second. */
-const LOAD = { share: 0.5, max: 400 }
+/**
+ * The rate: this share of what 64 clients reach, and at most `max` payments per second. Notifications and deliveries take
+ * as much processor time as the requests, so this is about two thirds of what the machine can do.
+ */
+const LOAD = { share: 0.3, max: 400 }
 /** Seconds of the run that finds the rate, and of the run without the snapshot. At most `--seconds`. */
 const SHORT_S = 60
 /** The tenants with an endpoint. */
