@@ -4,7 +4,7 @@ import type { ScanReach } from '#domain/scan-reach.ts'
 /** A scan is slow if it takes longer than this. */
 const SLOW_MS = 25
 /** The pause after a slow scan of all rows, in times of its duration. */
-export const PAUSE_OF_SCAN = 20
+export const PAUSE_OF_SCAN = 50
 
 /**
  * After two slow scans of all rows, the next scans read only recent rows, until the pause has passed. One may be slow
