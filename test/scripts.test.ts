@@ -7,7 +7,9 @@ import { fileURLToPath } from 'node:url'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
 import { processStarted } from '#start/processes.ts'
+import { builtFile } from '#test/built.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
+import { PARTS } from '#test/parts.ts'
 import { OPERATIONS_READY } from '#test/served-metrics.ts'
 import { startedProcesses, PORTS } from '#test/start.ts'
 import { testIn } from '#test/world.ts'
@@ -27,6 +29,7 @@ test('every script replaces its shell (exec), so that signals reach the process 
 test.for(['api', 'webhooks', 'worker'] as const)(
   'SIGTERM to `npm run %s` gracefully stops the process of the script',
   async (script, { world }) => {
+    await builtFile(PARTS[script].file)
     const running = await npm(script, OPERATIONS_READY, { ...world.env, LOG_LEVEL: 'info' })
     const { pid } = JSON.parse(running.ready) as { pid: number }
     expect(processStarted(pid)).not.toBeNull()

@@ -24,8 +24,8 @@ const BUSY_INTERVAL_MS = 1
 /** The pause between two scans of all backlogs, unless they are empty. */
 const SCAN_INTERVAL_MS = 200
 /**
- * The pause after two claims that took longer than usual, in times of the lesser excess: beside an old snapshot, a claim
- * reads each delivery that was due since.
+ * The pause after two claims that took longer than usual, in times of the lesser excess: beside an old snapshot, a
+ * claim reads each delivery that was due since.
  */
 const PAUSE_OF_CLAIM = 9
 const USUAL_CLAIM_MS = { in_all: 50, of_delivery: 2 }

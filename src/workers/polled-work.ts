@@ -5,8 +5,8 @@ import { PAUSE_OF_SCAN } from './scan-reach.ts'
 /** The interval at which the loop of a kind asks while it has no work. An act of an operator begins within a second. */
 export const POLL_INTERVAL_MS = 500
 /**
- * How long an answer is shared by the loops: nearly an interval, so that loops that are out of step share it too; a slow
- * answer for longer.
+ * How long an answer is shared by the loops: nearly an interval, so that loops that are out of step share it too. A
+ * slow answer is shared for longer.
  */
 const SHARED_MS = 400
 

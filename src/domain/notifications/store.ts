@@ -121,9 +121,9 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
 }
 
 /**
- * Compares up to `limit` due waiting notifications with their resources again, as far back as `reach` says. Redundant notifications are final,
- * notifications of resources with work in progress continue to wait, and the others get jobs. If a notification cannot
- * be compared, all of these notifications get jobs. Returns the result of each.
+ * Compares up to `limit` due waiting notifications with their resources again, as far back as `reach` says. Redundant
+ * notifications are final, notifications of resources with work in progress continue to wait, and the others get jobs.
+ * If a notification cannot be compared, all of these notifications get jobs. Returns the result of each.
  */
 export async function compareWaiting(
   sql: Sql,
