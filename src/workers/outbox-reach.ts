@@ -12,7 +12,8 @@ const INTERVAL_MS = 5_000
 /** The interval of attempts, while a transaction stays open or a run leaves events. */
 const RETRY_MS = 1_000
 /**
- * The least interval of runs that read all, and the interval in times of the last one. They find what such a clock left.
+ * The least interval of runs that read all, and the interval in times of the last one. They find what such a clock
+ * left.
  */
 const FULL_INTERVAL_MS = 30_000
 const FULL_OF_RUN = 30
