@@ -1,9 +1,12 @@
 // How the processes of production are built: from src to dist/server, together with the packages that they use. A built
 // process starts in half of the processor time, and uses a fifth less memory.
+import { writeFile } from 'node:fs/promises'
 import { relative, resolve } from 'node:path'
 import type { Plugin, UserConfig } from 'vite'
+import { BUILD_FILE, FOLDER } from './src/core/version.ts'
 
 const ROOT = import.meta.dirname
+const OUTPUT = resolve(ROOT, 'dist/server')
 
 /** The processes: name to source. */
 export const PROCESSES = {
@@ -17,6 +20,7 @@ export const PROCESSES = {
 const PACKAGES_OUTSIDE = [
   'undici',
   'twilio',
+  'msgpackr',
   'pino',
   'thread-stream',
   'better-auth',
@@ -26,7 +30,10 @@ const PACKAGES_OUTSIDE = [
   '@bull-board/ui',
 ]
 
-/** Writes `modules.json`: for each built file the sources in it, relative to the project's folder. */
+/**
+ * Writes `modules.json`, for each built file the sources in it, relative to the project's folder; and what the build
+ * was made of, which a process compares at its start.
+ */
 const namesModules: Plugin = {
   name: 'names-modules',
   generateBundle(_options, bundle) {
@@ -38,6 +45,10 @@ const namesModules: Plugin = {
     const source = JSON.stringify(Object.fromEntries(modules), null, 2)
     this.emitFile({ type: 'asset', fileName: 'modules.json', source })
   },
+  // After all other files: tests know a complete build by it.
+  async writeBundle() {
+    await writeFile(resolve(OUTPUT, BUILD_FILE), JSON.stringify(FOLDER))
+  },
 }
 
 export default {
@@ -47,7 +58,7 @@ export default {
   build: {
     ssr: true,
     // `src/core/root.ts` relies on the depth of this folder, and on all built files being directly in it.
-    outDir: resolve(ROOT, 'dist/server'),
+    outDir: OUTPUT,
     emptyOutDir: true,
     target: 'esnext',
     // Logs and errors show the names of functions and classes.

@@ -1,6 +1,6 @@
 // Which statements the loops for rare work run while there is none.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { findPolledWork, type OperatorWork, type PolledWork } from '#domain/polled-work.ts'
 import { pollWork } from '#workers/polled-work.ts'
@@ -37,6 +37,38 @@ test('the loops of all kinds share one statement', async () => {
   const answers = await Promise.all(kinds.map(async (kind) => [kind, await hasWork(kind)]))
   expect(Object.fromEntries(answers)).toEqual({ ...NOTHING, recoveries: true })
   expect(statements).toHaveLength(1)
+})
+
+test('answers that repeatedly take long are shared for longer, and a failure is not', async () => {
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(0)
+  onTestFinished(() => clock.mockRestore())
+  let asked = 0
+  /** How many questions were asked until this time, if each takes 100 ms. */
+  const askedAt = async (at_ms: number, fails = false) => {
+    clock.mockReturnValue(at_ms)
+    const hasAnswer = hasWork('recoveries').catch(() => 'failed')
+    clock.mockReturnValue(at_ms + 100)
+    answer(fails)
+    return [asked, await hasAnswer]
+  }
+  let answer: (fails: boolean) => void = () => {}
+  const hasWork = pollWork<PolledWork>(() => {
+    asked++
+    return new Promise((resolve, reject) => {
+      answer = (fails) => (fails ? reject(new Error('no answer')) : resolve(NOTHING))
+    })
+  })
+  expect([await askedAt(0), await askedAt(300), await askedAt(400)]).toEqual([
+    [1, false],
+    [1, false],
+    [2, false],
+  ])
+  // Two answers took 100 ms: the next question is asked after 50 times that.
+  expect([await askedAt(5_300), await askedAt(5_400, true), await askedAt(5_800)]).toEqual([
+    [2, false],
+    [3, 'failed'],
+    [4, false],
+  ])
 })
 
 test('loops without work run no statement of their own', async () => {

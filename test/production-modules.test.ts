@@ -1,8 +1,9 @@
 // What processes load in production: no emulator, no embedded server and no development dependency.
-import { readFile } from 'node:fs/promises'
-import { basename, join, relative } from 'node:path'
+import { appendFile, cp, readFile, symlink } from 'node:fs/promises'
+import { basename, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished } from 'vitest'
+import { builtFile } from '#test/built.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { PARTS, type PartName } from '#test/parts.ts'
 import { startProcess } from '#test/process.ts'
@@ -64,3 +65,18 @@ test.for(Object.keys(PARTS) as PartName[])(
     expect(files.filter((file) => /@opentelemetry\/(?!api\/)/.test(file))).toEqual([])
   },
 )
+
+test('a process that was built before a migration was added does not start, and names the command that builds it', async ({
+  world,
+}) => {
+  const { path, remove } = await createTemporaryFolder()
+  onTestFinished(remove)
+  const built = dirname(await builtFile(PARTS.api.file))
+  for (const copied of [built, 'migrations', 'src/core/metrics', 'package.json'])
+    await cp(join(ROOT, copied), join(path, copied), { recursive: true })
+  await symlink(join(ROOT, 'node_modules'), join(path, 'node_modules'))
+  await appendFile(join(path, 'migrations/SHA256SUMS'), 'another migration')
+  const env = asUser('api', { ...world.env, LOG_LEVEL: 'info' })
+  const started = startProcess(`${built}/api.js`, { root: path, env, ready: OPERATIONS_READY })
+  await expect(started).rejects.toThrow('Run: npm run build')
+})

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AddressInfo } from 'node:net'
-import { loadConfig, requireVariables, queueConfig, type Config } from './config.ts'
+import { ConfigError, loadConfig, requireVariables, queueConfig, type Config } from './config.ts'
 import { describeSecretFiles, describeVariables } from './config/help.ts'
 import { rereadSecrets, type CheckNewSecret } from './config/reread.ts'
 import type { ProcessName } from './config/row.ts'
@@ -18,6 +18,7 @@ import { isStopping } from './stopping.ts'
 import { checkDatabase, checkAddresses, listenAddresses, portError, type ListenAddress } from './startup.ts'
 import { sharedLogDescriptor, isSupervised } from './supervised.ts'
 import { startTracing } from './tracing.ts'
+import { problemOfBuild } from './version.ts'
 
 /** Returns the `/readyz` facts of a process that is ready; rejects while it is not. */
 export type ReadinessCheck = () => Promise<Record<string, unknown>>
@@ -130,6 +131,9 @@ export async function startService(
   const { metrics, ...own } = listenAddresses(config, name)
   await checkAddresses(name === 'worker' ? [metrics] : [own[name], metrics])
   const log = createLog(config.LOG_LEVEL, name, sharedLogDescriptor())
+  const old_build = problemOfBuild()
+  if (old_build?.is_other === true) throw new ConfigError(old_build.text)
+  if (old_build !== undefined) log.warn(old_build.text)
   await checkDatabase(config, name, { warn: (text) => log.warn(text) })
   const tracing = await startTracing(config, name, (facts, text) => log.warn(facts, text))
   const service = await start(config, log)

@@ -27,7 +27,7 @@ const SCAN_INTERVAL_MS = 200
  * The pause after two claims that took longer than usual, in times of the lesser excess: beside an old snapshot, a
  * claim reads each delivery that was due since.
  */
-const PAUSE_OF_CLAIM = 9
+const PAUSE_OF_CLAIM = { times: 9, max_ms: 2_000 }
 const USUAL_CLAIM_MS = { in_all: 50, of_delivery: 2 }
 /** The interval of the loop for changed backlogs while none has changed: each change shortens it. */
 const UNCHANGED_INTERVAL_MS = 60_000
@@ -200,9 +200,11 @@ function createClaimer(
       last_at: (id) => pace.lastAt(id),
       unproven,
     })
-    const usual_ms = USUAL_CLAIM_MS.in_all + USUAL_CLAIM_MS.of_delivery * claimed.jobs.length
+    const usual_ms =
+      USUAL_CLAIM_MS.in_all + USUAL_CLAIM_MS.of_delivery * (claimed.jobs.length + claimed.dropped)
     const excess_ms = performance.now() - requested_at - usual_ms
-    paused_until = performance.now() + PAUSE_OF_CLAIM * Math.min(last_excess_ms, excess_ms)
+    const pause_ms = PAUSE_OF_CLAIM.times * Math.min(last_excess_ms, excess_ms)
+    paused_until = performance.now() + Math.min(pause_ms, PAUSE_OF_CLAIM.max_ms)
     last_excess_ms = excess_ms
     for (const { job, backlog, begins_in_ms } of claimed.jobs)
       void perform(performer.performClaimed(job, requested_at, begins_in_ms), backlog, begins_in_ms)

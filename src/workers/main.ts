@@ -107,7 +107,8 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     restart: async (name) => await consumers.get(name)?.restart(),
   })
   const hasWork = pollWork(() => findPolledWork(sql))
-  const hasOperatorWork = pollWork(() => findOperatorWork(recurring_sql))
+  // Its tables are small: an act of an operator waits for nothing.
+  const hasOperatorWork = pollWork(() => findOperatorWork(recurring_sql), 0)
   const loops = [
     watchdog,
     startSweep(context, { queue, queues, performer, concurrencyOf, watchdog }),

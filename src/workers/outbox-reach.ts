@@ -5,17 +5,18 @@
 import type { Sql } from '#core/db.ts'
 import { findOpenWrites, type OpenWrites } from '#domain/sequencing.ts'
 
-/** How far the clock of the server may be set back, in seconds, without an event being missed until all are read. */
-const MARGIN_S = 10
+/** How far back the recent rows reach from the moment at which all earlier ones were known to be sequenced. */
+const RECENT_S = 60
+/**
+ * The age of the oldest transaction that may write events at that moment. A transaction locks the table before it
+ * creates an event, so the difference to `RECENT_S` is a margin.
+ */
+const MAX_WRITE_S = 20
 /** The interval of moments at which the rows that are recent are determined again. */
-const INTERVAL_MS = 5_000
+const INTERVAL_MS = 30_000
 /** The interval of attempts, while a transaction stays open or a run leaves events. */
 const RETRY_MS = 1_000
-/**
- * The least interval of runs that read all, and the interval in times of the last one. They find what such a clock
- * left.
- */
-const FULL_INTERVAL_MS = 30_000
+/** The interval of runs that read all, in times of the last one. They find what a clock that was set back left. */
 const FULL_OF_RUN = 30
 
 export type OutboxReach = {
@@ -37,6 +38,15 @@ export function createOutboxReach(sql: Sql, lostSince: () => number | null): Out
   let full_due_at = -Infinity
   let lost_since = lostSince()
 
+  /** Whether each transaction that writes events began to do so in the last `MAX_WRITE_S`. */
+  function areRecent({ writers, at_s }: OpenWrites): boolean {
+    const age_s = earlier === undefined ? NaN : at_s - earlier.at_s
+    const is_known = age_s >= 0 && age_s <= MAX_WRITE_S
+    const known = new Set(earlier?.writers)
+    if (!is_known) earlier = { writers, at_s }
+    return is_known && !writers.some((writer) => known.has(writer))
+  }
+
   /** After a switch of the database, events that were sequenced may wait again. */
   function forgetAtSwitch(): void {
     if (lostSince() === lost_since) return
@@ -52,12 +62,8 @@ export function createOutboxReach(sql: Sql, lostSince: () => number | null): Out
       if (performance.now() < due_at) return since_s
       const open = await findOpenWrites(sql)
       due_at = performance.now() + RETRY_MS
-      earlier ??= open
-      // A transaction locks the table before it creates an event. If all that had the lock at the earlier moment have
-      // ended, the others create events after it.
-      if (earlier === open || earlier.writers.some((writer) => open.writers.includes(writer))) return since_s
-      next_since_s = earlier.at_s - MARGIN_S
-      earlier = open
+      if (!areRecent(open)) return since_s
+      next_since_s = open.at_s - RECENT_S
       is_full = since_s === -Infinity || performance.now() >= full_due_at
       return is_full ? -Infinity : since_s
     },
@@ -65,7 +71,7 @@ export function createOutboxReach(sql: Sql, lostSince: () => number | null): Out
       if (next_since_s === undefined) return
       const now = performance.now()
       due_at = now + (is_complete ? INTERVAL_MS : RETRY_MS)
-      if (is_full) full_due_at = now + Math.max(FULL_INTERVAL_MS, FULL_OF_RUN * took_ms)
+      if (is_full) full_due_at = now + Math.max(INTERVAL_MS, FULL_OF_RUN * took_ms)
       if (is_complete) since_s = next_since_s
     },
   }

@@ -1,28 +1,40 @@
 // Scans for due work that have become slow, because a session holds an old snapshot: see `domain/scan-reach.ts`.
 import type { ScanReach } from '#domain/scan-reach.ts'
 
-/** A scan is slow if it takes longer than this. */
+/** A scan is slow if it takes longer than this, and than `ROW_MS` for each row that it finds. */
 const SLOW_MS = 25
-/** The pause after a slow scan of all rows, in times of its duration. */
-export const PAUSE_OF_SCAN = 50
+const ROW_MS = 2
+/** The pause after a slow scan, in times of its duration, and its limit. */
+const PAUSE_OF_SCAN = 50
+const MAX_PAUSE_MS = 10_000
 
 /**
- * After two slow scans of all rows, the next scans read only recent rows, until the pause has passed. One may be slow
- * because its statement was planned.
+ * The pause after a scan that repeatedly takes this long: that of the shorter of the last two. One may be slow because
+ * its statement was planned, or waited for a connection.
  */
+export function createScanPause(max_ms = MAX_PAUSE_MS): (took_ms: number) => number {
+  let last_ms = 0
+  return (took_ms) => {
+    const usual_ms = Math.min(last_ms, took_ms)
+    last_ms = took_ms
+    return Math.min(PAUSE_OF_SCAN * usual_ms, max_ms)
+  }
+}
+
+/** After slow scans of all rows, the next scans read only recent rows, until a pause has passed. */
 export function createScanReach(): {
   next(): ScanReach
-  measured(reach: ScanReach, took_ms: number): void
+  /** Call after a scan that found `rows`. */
+  measured(reach: ScanReach, took_ms: number, rows: number): void
 } {
+  const pauseAfter = createScanPause()
   let all_due_at = -Infinity
-  let last_ms = 0
   return {
     next: () => (performance.now() < all_due_at ? 'recent' : 'all'),
-    measured(reach, took_ms) {
+    measured(reach, took_ms, rows) {
       if (reach !== 'all') return
-      const usual_ms = Math.min(last_ms, took_ms)
-      if (usual_ms > SLOW_MS) all_due_at = performance.now() + PAUSE_OF_SCAN * usual_ms
-      last_ms = took_ms
+      const idle_ms = took_ms - ROW_MS * rows
+      all_due_at = performance.now() + pauseAfter(idle_ms > SLOW_MS ? idle_ms : 0)
     },
   }
 }

@@ -3,13 +3,13 @@
 import { isDatabaseFailure } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import type { TenantShare } from '#domain/jobs/claim.ts'
-import { findDue, findOldestDue, type ScanKind } from '#domain/jobs/claimable.ts'
+import { findDue, findOldestDue, type DueJobs, type ScanKind } from '#domain/jobs/claimable.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
 import { SLOW_STATEMENT_MS } from './leases.ts'
 import type { Performer } from './perform.ts'
-import { createScanReach, PAUSE_OF_SCAN } from './scan-reach.ts'
+import { createScanPause, createScanReach } from './scan-reach.ts'
 import { repeat, type Loop } from './clock.ts'
 
 /** A wake-up counts as lost if its job has not been claimed for this long. */
@@ -43,6 +43,8 @@ const MAX_PAUSE_MS = 10_000
  */
 const AFTER_FAILURE_MS = 3000
 const WATCHDOG_TIMEOUT_MS = 10_000
+/** The longest pause after slow checks of the watchdog, which also measure the age of the oldest due job. */
+const MAX_WATCHDOG_PAUSE_MS = 30_000
 const NONE_DUE = { ids: [], overdue: 0, others: 0, after: null }
 
 type SweepOptions = {
@@ -63,8 +65,8 @@ export function startSweep(
   { queue, queues, performer, concurrencyOf, watchdog }: SweepOptions,
 ): Loop {
   const reach = createScanReach()
-  /** What a switch of the database holds is not recent. */
-  const kindOfFullScan = () => (context.database.isHeld() ? 'all' : reach.next())
+  /** What a switch of the database holds is not recent, nor is all that waits while the queue is down. */
+  const kindOfFullScan = () => (context.database.isHeld() || queue.isDown() ? 'all' : reach.next())
   const rounds: Record<ScanKind, Rounds> = {
     all: createRounds(queues),
     recent: createRounds(queues),
@@ -105,7 +107,6 @@ export function startSweep(
     const options = { names: JOB_NAMES, grace_ms, leaves_lapsed, kind }
     const measure = () => {
       scan_ms = performance.now() - began_at
-      if (kind !== 'without_wakeup') reach.measured(kind, scan_ms)
     }
     const found = await findDue(context.sql, scans, options).catch((error: unknown) => {
       // A scan that the database did not answer has cost the database nothing.
@@ -135,6 +136,8 @@ export function startSweep(
       }
       for (const id of ids) void performer.perform({ id, queue: name, by: 'scan' })
     }
+    if (kind !== 'without_wakeup' && !context.database.isHeld() && isIdleRound(found))
+      reach.measured(kind, scan_ms, countOf(found))
     busy = [...round_of.values()].some(({ more, had_more }) => more || had_more)
   }
 
@@ -156,6 +159,15 @@ export function startSweep(
     loop.runNow()
   })
   return loop
+}
+
+/** Whether a scan ends its round through the tenants, and found no job that only full scans find. */
+function isIdleRound(found: DueJobs[]): boolean {
+  return found.every(({ after, others }) => after === null && others === 0)
+}
+
+function countOf(found: DueJobs[]): number {
+  return found.reduce((sum, { ids }) => sum + ids.length, 0)
 }
 
 /** The pause after a scan that took this long, while a switch of the database holds jobs. */
@@ -199,14 +211,15 @@ export function startWatchdog(
 ): Watchdog {
   /** When a wake-up was first and last missed since the last wake-up arrived. */
   const misses = new Map<string, { first: number; last: number }>()
-  let took_ms = 0
+  const pauseAfter = createScanPause(MAX_WATCHDOG_PAUSE_MS)
+  let pause_ms = 0
 
   async function check(): Promise<void> {
     const began_at = performance.now()
     const due = new Map(
       (await findOldestDue(context.sql, queues, JOB_NAMES)).map(({ queue, age_s }) => [queue, age_s]),
     )
-    took_ms = performance.now() - began_at
+    pause_ms = pauseAfter(performance.now() - began_at)
     for (const name of queues) {
       const age_s = due.get(name) ?? 0
       metrics.oldestDue.set({ queue: name }, age_s)
@@ -227,12 +240,7 @@ export function startWatchdog(
   }
 
   return {
-    ...repeat(
-      context.log,
-      'watchdog',
-      () => Math.max(WATCHDOG_TIMEOUT_MS / 2, PAUSE_OF_SCAN * took_ms),
-      check,
-    ),
+    ...repeat(context.log, 'watchdog', () => Math.max(WATCHDOG_TIMEOUT_MS / 2, pause_ms), check),
     missed(name) {
       const now = performance.now()
       const missed = misses.get(name)

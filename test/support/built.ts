@@ -3,11 +3,12 @@ import { execFile } from 'node:child_process'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { BUILD_FILE } from '#core/version.ts'
 import { PROCESSES } from '../../vite.server.config.ts'
 import { withFileLock } from './file-lock.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-/** `result`: a file that each build writes. */
+/** `result`: the file that a build writes last. */
 type Build = { config: string; result: string; sources: string[] }
 
 const PAGES: Build = {
@@ -17,8 +18,8 @@ const PAGES: Build = {
 }
 const SERVER: Build = {
   config: 'vite.server.config.ts',
-  result: 'dist/server/api.js',
-  sources: ['src', 'package-lock.json'],
+  result: `dist/server/${BUILD_FILE}`,
+  sources: ['src', 'migrations', 'package.json', 'package-lock.json'],
 }
 
 /** Builds the pages unless the built pages are newer than all their sources. */

@@ -27,7 +27,7 @@ export function compareWaitingNotifications(
       const reach = scan_reach.next()
       const began_at = performance.now()
       const compared = await compareWaiting(sql, BATCH_SIZE, reach)
-      scan_reach.measured(reach, performance.now() - began_at)
+      scan_reach.measured(reach, performance.now() - began_at, compared.length)
       found = compared.length
       for (const notification of compared) {
         if (notification.state === 'waiting') continue
