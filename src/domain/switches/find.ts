@@ -172,8 +172,7 @@ async function findUnansweredLookups(sql: Sql): Promise<SwitchState['unanswered_
 async function findRecording(sql: Sql): Promise<SwitchState['recording']> {
   const [recording = null] = await sql<NonNullable<SwitchState['recording']>[]>`
     select s.number, s.sign, s.newest_at, s.switched_at as since,
-      (select count(*)::integer from jobs j
-        where j.finished_at is null and j.created_at > '-infinity' and j.created_at < s.switched_at
+      (select count(*)::integer from jobs j where j.finished_at is null and j.created_at < s.switched_at
         and (j.created_at, j.id) > (s.visited_at, s.visited_job)) as jobs_left,
       (select count(*)::integer from tenants t where t.id <> ${SYSTEM_TENANT_ID} and not exists (
         select from feed_restarts r where r.tenant_id = t.id and r.switch_number = s.number)) as feeds_left
