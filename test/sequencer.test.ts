@@ -8,14 +8,14 @@ async function intervalAfter(took_ms: number, { events = 1, more = false } = {})
   try {
     const sql = (strings: TemplateStringsArray) => {
       const text = strings.join('')
-      if (text.includes('pg_locks')) return Promise.resolve([{ writers: [], at_s: 0 }])
+      if (text.includes('pg_locks')) return Promise.resolve([{ writers: [], at_s: 0, server_start: '1' }])
       if (!text.includes('sequence_events')) return []
       vi.advanceTimersByTime(took_ms)
       const tenant = { tenant_id: 'a', events, deliveries: 0, trace_contexts: null }
       return Promise.resolve(more ? [tenant] : [tenant, { tenant_id: null }])
     }
     const sequencer = createSequencer(
-      { sql, database: { lostSince: () => null } } as never,
+      { sql } as never,
       { queue: { publish: () => {} }, performer: { idleFor: () => 0 } } as never,
       () => {},
     )

@@ -1,5 +1,5 @@
 // The sequencer's statements: each committed event gets its position in its tenant's feed.
-import { isRolledBack, type Sql } from '#core/db.ts'
+import { isRolledBack, type Fragment, type Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { isServerInUse } from './switches/holds.ts'
 
@@ -12,20 +12,29 @@ type SequencedEvents = {
 }
 
 /**
- * Assigns the next sequences to about `limit` events at most, and creates their deliveries. `since_s`: only to events
- * that were created at or after this time, in Unix seconds. Returns the counts per tenant, and the trace context of
- * each traced event. `is_complete`: no such event is left. False, without tenants: another process assigns sequences,
- * the server is not in use, or there was a deadlock. The next call continues.
+ * The recent rows of the outbox: those of events that were created at or after `since_s`, in Unix seconds, while the
+ * server is the one that started at `server_start`. On another server, also after a restart, all rows are recent.
+ */
+export type RecentRows = { since_s: number; server_start: string }
+
+const ALL_ROWS: RecentRows = { since_s: -Infinity, server_start: '' }
+
+/**
+ * Assigns the next sequences to about `limit` events at most of the `recent` rows, and creates their deliveries.
+ * Returns the counts per tenant, and the trace context of each traced event. `is_complete`: no such event is left.
+ * False, without tenants: another process assigns sequences, the server is not in use, or there was a deadlock. The
+ * next call continues.
  */
 export async function sequenceEvents(
   sql: Sql,
   limit: number,
-  since_s = -Infinity,
+  recent = ALL_ROWS,
 ): Promise<{ tenants: SequencedEvents[]; is_complete: boolean }> {
   try {
     const rows = await sql<(Omit<SequencedEvents, 'tenant_id'> & { tenant_id: string | null })[]>`
       select tenant_id, events, deliveries, traces as trace_contexts
-      from sequence_events(${limit}, to_timestamp(${since_s}::float8)) where ${isServerInUse(sql)}`
+      from sequence_events(${limit}, case when ${serverStart(sql)} = ${recent.server_start}
+        then to_timestamp(${recent.since_s}::float8) else '-infinity' end) where ${isServerInUse(sql)}`
     const tenants = rows.flatMap(({ tenant_id, ...row }) =>
       tenant_id === null ? [] : [{ tenant_id, ...row }],
     )
@@ -36,12 +45,17 @@ export async function sequenceEvents(
   }
 }
 
+/** In Unix seconds, as text: a number would lose digits. */
+function serverStart(sql: Sql): Fragment {
+  return sql`extract(epoch from pg_postmaster_start_time())::text`
+}
+
 /** `writers`: the transactions that write events and have not ended, at a time in Unix seconds. */
-export type OpenWrites = { writers: string[]; at_s: number }
+export type OpenWrites = { writers: string[]; at_s: number; server_start: string }
 
 export async function findOpenWrites(sql: Sql): Promise<OpenWrites> {
   const [found] = await sql<OpenWrites[]>`
-    select extract(epoch from clock_timestamp())::float8 as at_s, array(
+    select ${serverStart(sql)} as server_start, extract(epoch from clock_timestamp())::float8 as at_s, array(
       select virtualtransaction from pg_locks
       where locktype = 'relation' and relation = 'events'::regclass and mode = 'RowExclusiveLock' and granted
         and database = (select oid from pg_database where datname = current_database())) as writers`

@@ -3,76 +3,70 @@
 // resource would get their sequences before it. An event can become visible long after it was created, because its
 // transaction took long, or waited in its commit for a standby.
 import type { Sql } from '#core/db.ts'
-import { findOpenWrites, type OpenWrites } from '#domain/sequencing.ts'
+import { findOpenWrites, type OpenWrites, type RecentRows } from '#domain/sequencing.ts'
 
-/** How far back the recent rows reach from the moment at which all earlier ones were known to be sequenced. */
-const RECENT_S = 60
 /**
- * The age of the oldest transaction that may write events at that moment. A transaction locks the table before it
- * creates an event, so the difference to `RECENT_S` is a margin.
+ * A transaction locks the table before it creates an event, so events of transactions that began to write after a
+ * moment were created after it, by the same clock. This margin is for a clock that is set back a little.
  */
+const MARGIN_S = 10
+/** The maximum time for which one look at the open transactions is compared with later ones. */
 const MAX_WRITE_S = 20
 /** The interval of moments at which the rows that are recent are determined again. */
-const INTERVAL_MS = 30_000
+const INTERVAL_MS = 10_000
 /** The interval of attempts, while a transaction stays open or a run leaves events. */
 const RETRY_MS = 1_000
-/** The interval of runs that read all, in times of the last one. They find what a clock that was set back left. */
+/** The minimum interval of runs that read all. They find what a clock that was set back further left. */
+const FULL_INTERVAL_MS = 30_000
+/** The same in times of the last such run. */
 const FULL_OF_RUN = 30
 
 export type OutboxReach = {
-  /** Since when the next run must read the outbox, in Unix seconds. -Infinity: it must read all. */
-  next(): Promise<number>
+  /** The rows that the next run must read. */
+  next(): Promise<RecentRows>
   /** Call at the end of each run. `is_complete`: it left no event that it had to read. */
   ran(is_complete: boolean, took_ms: number): void
 }
 
-/** `lostSince`: see `DatabaseWatch`. */
-export function createOutboxReach(sql: Sql, lostSince: () => number | null): OutboxReach {
+export function createOutboxReach(sql: Sql): OutboxReach {
   /** All events before are sequenced, and no open transaction can have created one. */
-  let since_s = -Infinity
-  /** What becomes `since_s` if the present run is complete. */
-  let next_since_s: number | undefined
+  let recent: RecentRows = { since_s: -Infinity, server_start: '' }
+  /** What becomes `recent` if the present run is complete. */
+  let next_recent: RecentRows | undefined
   let is_full = true
   let earlier: OpenWrites | undefined
   let due_at = -Infinity
   let full_due_at = -Infinity
-  let lost_since = lostSince()
 
-  /** Whether each transaction that writes events began to do so in the last `MAX_WRITE_S`. */
-  function areRecent({ writers, at_s }: OpenWrites): boolean {
-    const age_s = earlier === undefined ? NaN : at_s - earlier.at_s
+  /** The rows since an earlier look at the open transactions, if all that were open then have ended. */
+  function findRecent(open: OpenWrites): RecentRows | undefined {
+    const is_comparable = earlier?.server_start === open.server_start
+    const age_s = is_comparable ? open.at_s - earlier!.at_s : NaN
     const is_known = age_s >= 0 && age_s <= MAX_WRITE_S
-    const known = new Set(earlier?.writers)
-    if (!is_known) earlier = { writers, at_s }
-    return is_known && !writers.some((writer) => known.has(writer))
-  }
-
-  /** After a switch of the database, events that were sequenced may wait again. */
-  function forgetAtSwitch(): void {
-    if (lostSince() === lost_since) return
-    lost_since = lostSince()
-    since_s = due_at = full_due_at = -Infinity
-    earlier = undefined
+    const { writers, at_s } = is_known ? earlier! : open
+    const known = new Set(writers)
+    const has_ended = is_known && !open.writers.some((writer) => known.has(writer))
+    if (has_ended || !is_known) earlier = open
+    return has_ended ? { since_s: at_s - MARGIN_S, server_start: open.server_start } : undefined
   }
 
   return {
     async next() {
-      forgetAtSwitch()
-      next_since_s = undefined
-      if (performance.now() < due_at) return since_s
+      next_recent = undefined
+      if (performance.now() < due_at) return recent
       const open = await findOpenWrites(sql)
       due_at = performance.now() + RETRY_MS
-      if (!areRecent(open)) return since_s
-      next_since_s = open.at_s - RECENT_S
-      is_full = since_s === -Infinity || performance.now() >= full_due_at
-      return is_full ? -Infinity : since_s
+      next_recent = findRecent(open)
+      if (next_recent === undefined) return recent
+      is_full = recent.since_s === -Infinity || performance.now() >= full_due_at
+      return is_full ? { ...recent, since_s: -Infinity } : recent
     },
     ran(is_complete, took_ms) {
-      if (next_since_s === undefined) return
+      if (next_recent === undefined) return
       const now = performance.now()
       due_at = now + (is_complete ? INTERVAL_MS : RETRY_MS)
-      if (is_full) full_due_at = now + Math.max(INTERVAL_MS, FULL_OF_RUN * took_ms)
-      if (is_complete) since_s = next_since_s
+      if (is_full) full_due_at = now + Math.max(FULL_INTERVAL_MS, FULL_OF_RUN * took_ms)
+      if (is_complete) recent = next_recent
     },
   }
 }

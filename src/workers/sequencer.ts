@@ -29,7 +29,7 @@ type Sequencer = { sequence(): Promise<void>; intervalMs(): number }
 
 /** `sequenced` is called with the tenants whose events have new deliveries. */
 export function createSequencer(
-  { sql, database }: Pick<WorkerContext, 'sql' | 'database'>,
+  { sql }: Pick<WorkerContext, 'sql'>,
   { queue, performer }: { queue: Queue; performer: Performer },
   sequenced: (tenants: string[]) => void,
 ): Sequencer {
@@ -38,14 +38,14 @@ export function createSequencer(
   let began_at = -Infinity
   let took_ms = 0
   let sequenced_at = -Infinity
-  const reach = createOutboxReach(sql, () => database.lostSince())
+  const reach = createOutboxReach(sql)
 
   async function sequenceBatch() {
-    const since_s = await reach.next()
+    const recent = await reach.next()
     began_at = performance.now()
     let is_complete = false
     try {
-      const run = await sequenceEvents(sql, batch_rows, since_s)
+      const run = await sequenceEvents(sql, batch_rows, recent)
       is_complete = run.is_complete
       batch_rows = Math.min(BATCH_ROWS.max, batch_rows * 2)
       more_events = run.tenants.length > 0 && !is_complete
