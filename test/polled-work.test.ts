@@ -71,6 +71,27 @@ test('answers that repeatedly take long are shared for longer, and a failure is 
   ])
 })
 
+test.each([
+  ['for ten seconds at most', undefined, 10_000],
+  ['as usual where an operator waits', 0, 400],
+])('answers that repeatedly take long are shared %s', async (_, max_shared_ms, shared_ms) => {
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(0)
+  onTestFinished(() => clock.mockRestore())
+  let asked = 0
+  const hasWork = pollWork<PolledWork>(() => {
+    asked += 1
+    clock.mockReturnValue(performance.now() + 300)
+    return Promise.resolve(NOTHING)
+  }, max_shared_ms)
+  const askedAt = async (at_ms: number) => {
+    clock.mockReturnValue(at_ms)
+    await hasWork('recoveries')
+    return asked
+  }
+  expect([await askedAt(0), await askedAt(400)]).toEqual([1, 2])
+  expect([await askedAt(400 + shared_ms - 1), await askedAt(400 + shared_ms)]).toEqual([2, 3])
+})
+
 test('loops without work run no statement of their own', async () => {
   const { sql, statements } = connectionOf(NOTHING)
   const asked = new Set<keyof PolledWork | keyof OperatorWork>()

@@ -1,92 +1,93 @@
-// Which scans of a worker are full ones.
-import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+// Which jobs the scans of a worker look for.
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { DueJobs, QueueScan } from '#domain/jobs/claimable.ts'
-import { startSweep } from '../src/workers/sweep.ts'
+import { fakeConnection, readsRecentRows } from '#test/fake-connection.ts'
+import { startSweep } from '#workers/sweep.ts'
+
+// No pause here is as long as a tick, which other files share.
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
+afterEach(() => void vi.useRealTimers())
 
 const NONE: Omit<DueJobs, 'queue'> = { ids: [], overdue: 0, others: 0, after: null }
-type Scan = { queues: string[]; is_full: boolean; is_recent: boolean }
+/** `after`: where the scan begins in the first of its queues. */
+type Scan = { queues: string[]; after: string | null; is_full: boolean; is_recent: boolean; at_ms: number }
 
-type Part = { text: string; values: unknown[] }
-
-/** A connection whose scans are answered by `scan`. Only a full scan reads leases. */
-function connectionOf(scan: (scanned: QueueScan[], kind: Omit<Scan, 'queues'>) => Promise<DueJobs[]>) {
-  const textOf = ({ text, values }: Part): string =>
-    text + values.map((value) => (isPart(value) ? textOf(value) : '')).join(' ')
-  const tagged = (strings: TemplateStringsArray, ...values: unknown[]) => {
-    const part: Part = { text: strings.join(' '), values }
-    if (!part.text.includes('with recursive visit as')) return part
-    const { scans } = values.find((value) => hasScans(value)) as { scans: QueueScan[] }
-    const text = textOf(part)
-    return scan(scans, {
-      is_full: text.includes('lease_until <= now()'),
-      is_recent: /> now\(\) - +\* interval '1 second'/.test(text),
-    })
-  }
-  return Object.assign(tagged, {
-    json: (scans: QueueScan[]) => ({ scans }),
-    unsafe: (text: string): Part => ({ text, values: [] }),
-  })
-}
-
-function isPart(value: unknown): value is Part {
-  return typeof value === 'object' && value !== null && 'text' in value
-}
-
-function hasScans(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && 'scans' in value
-}
-
-/** Runs scans until `until` returns true. `answer`: the jobs of a queue that a scan finds. */
+/** Runs scans until `until` returns true. `answer`: the jobs of a queue that a scan finds, or its error. */
 async function scansUntil(
   queues: string[],
   {
     room = () => 20,
     answer = () => NONE,
     takes_ms = () => 0,
+    isDown = () => false,
+    isHeld = () => false,
+    perform = () => {},
     until,
   }: {
     room?: (queue: string) => number
-    answer?: (queue: string, is_full: boolean, nth: number) => Omit<DueJobs, 'queue'>
-    takes_ms?: (scan: Scan) => number
+    answer?: (queue: string, is_full: boolean, nth: number) => Omit<DueJobs, 'queue'> | Error
+    takes_ms?: (scan: Scan, nth: number) => number
+    isDown?: () => boolean
+    isHeld?: () => boolean
+    perform?: (id: string) => void
     until: (scans: Scan[]) => boolean
   },
 ): Promise<Scan[]> {
   const scans: Scan[] = []
-  const done = Promise.withResolvers<void>()
-  const sql = connectionOf(async (scanned, { is_full, is_recent }) => {
-    const scan = { queues: scanned.map(({ queue }) => queue), is_full, is_recent }
-    const nth = scans.push(scan)
-    if (until(scans)) done.resolve()
-    if (takes_ms(scan) > 0) await sleep(takes_ms(scan))
-    return scanned.map(({ queue }) => ({ queue, ...answer(queue, is_full, nth) }))
+  const sql = fakeConnection((text, values) => {
+    if (!text.includes('with recursive visit as')) return undefined
+    const scanned = values.find((value) => Array.isArray(value)) as QueueScan[]
+    return scan(scanned, {
+      // Only a full scan reads leases.
+      is_full: text.includes('lease_until <= now()'),
+      is_recent: readsRecentRows(text),
+    })
   })
+  async function scan(scanned: QueueScan[], kind: Pick<Scan, 'is_full' | 'is_recent'>): Promise<DueJobs[]> {
+    const { after } = scanned[0]!
+    const begun = { queues: scanned.map(({ queue }) => queue), after, ...kind, at_ms: performance.now() }
+    const nth = scans.push(begun)
+    const ms = takes_ms(begun, nth)
+    if (ms > 0) await new Promise((resolve) => setTimeout(resolve, ms))
+    return scanned.map(({ queue }) => {
+      const found = answer(queue, kind.is_full, nth)
+      if (found instanceof Error) throw found
+      return { queue, ...found }
+    })
+  }
   const performer = {
     room,
     shares: { remainingQuota: () => undefined },
     idleFor: () => 0,
     databaseFailedAt: () => -Infinity,
     onFirstJob: () => {},
-    perform: () => Promise.resolve(),
+    perform({ id }: { id: string }) {
+      perform(id)
+      return Promise.resolve()
+    },
   }
   const loop = startSweep(
-    { sql, log: { warn: () => {} }, database: { isCurrent: () => true, isHeld: () => false } } as never,
+    { sql, log: { warn: () => {} }, database: { isCurrent: () => true, isHeld } } as never,
     {
-      queue: { isDown: () => false },
+      queue: { isDown },
       queues,
       performer,
       concurrencyOf: () => 20,
       watchdog: { missed: () => {} },
     } as never,
   )
-  await done.promise
-  await loop.close()
+  while (!until(scans)) await vi.advanceTimersToNextTimerAsync()
+  const closed = loop.close()
+  await vi.runOnlyPendingTimersAsync()
+  await closed
   return scans
 }
 
-/** Resolves with the scans when this many full ones have been made. */
-const untilFull = (count: number) => (scans: Scan[]) =>
-  scans.filter(({ is_full }) => is_full).length === count
+/** Whether each full scan read only recent jobs. */
+const reachesOf = (scans: Scan[]) => scans.filter(({ is_full }) => is_full).map(({ is_recent }) => is_recent)
+
+/** Whether this many full scans have begun. */
+const untilFull = (count: number) => (scans: Scan[]) => reachesOf(scans).length === count
 
 test('between two full scans, only jobs without a wake-up are looked for', async () => {
   const scans = await scansUntil(['payments'], { until: untilFull(2) })
@@ -94,15 +95,90 @@ test('between two full scans, only jobs without a wake-up are looked for', async
   expect(scans.slice(0, 2).map(({ is_full }) => is_full)).toEqual([true, false])
 })
 
-test('after two slow full scans, other full scans read only recent jobs until it is due again', async () => {
+test('after two slow full scans, full scans read only recent jobs until a pause has passed', async () => {
   const scans = await scansUntil(['payments'], {
     takes_ms: ({ is_full, is_recent }) => (is_full && !is_recent ? 150 : 0),
-    until: (made) => made.filter(({ is_full, is_recent }) => is_full && !is_recent).length === 3,
+    until: (made) => reachesOf(made).filter((is_recent) => !is_recent).length === 3,
   })
-  const full = scans.filter(({ is_full }) => is_full).map(({ is_recent }) => is_recent)
-  // The pause is 3 s, and a full scan is due every half second.
-  expect(full.length).toBeGreaterThan(5)
-  expect(full).toEqual([false, false, ...full.slice(3).map(() => true), false])
+  const reaches = reachesOf(scans)
+  // The pause is 7.5 s, and a full scan is due every half second.
+  expect(reaches.length).toBeGreaterThan(10)
+  expect(reaches).toEqual([false, false, ...reaches.slice(3).map(() => true), false])
+})
+
+test.each([
+  ['found jobs that no other scan finds', { ...NONE, ids: ['job'], others: 1 }],
+  ['found many jobs', { ...NONE, ids: Array.from({ length: 100 }, () => 'job') }],
+  ['failed', Object.assign(new Error('canceled'), { code: '57014' })],
+])('a slow scan that %s does not count', async (_, answer) => {
+  const scans = await scansUntil(['payments'], {
+    takes_ms: ({ is_full }) => (is_full ? 150 : 0),
+    answer: (_queue, is_full) => (is_full ? answer : NONE),
+    until: untilFull(6),
+  })
+  expect(reachesOf(scans)).toEqual(Array.from({ length: 6 }, () => false))
+})
+
+test('a scan that takes more than two seconds claims nothing and does not count, and the next one claims', async () => {
+  const claimed: string[] = []
+  const scans = await scansUntil(['payments'], {
+    takes_ms: (_scan, nth) => (nth <= 2 ? 2_500 : 0),
+    answer: (_queue, _is_full, nth) => (nth <= 2 ? { ...NONE, ids: [`job ${nth}`] } : NONE),
+    perform: (id) => claimed.push(id),
+    until: untilFull(5),
+  })
+  expect(claimed).toEqual(['job 2'])
+  expect(reachesOf(scans)).toEqual(Array.from({ length: 5 }, () => false))
+})
+
+describe.each([
+  ['jobs are held', { is_held: true, is_down: false }],
+  ['the queue is down', { is_held: false, is_down: true }],
+])('while %s', (_, cause) => {
+  test('full scans read all jobs, although they were slow before', async () => {
+    let waits = false
+    let full = 0
+    const scans = await scansUntil(['payments'], {
+      isHeld: () => waits && cause.is_held,
+      isDown: () => waits && cause.is_down,
+      takes_ms: ({ is_full, is_recent }) => (is_full && !is_recent && !waits ? 100 : 0),
+      answer(_queue, is_full) {
+        if (is_full && ++full === 3) waits = true
+        return NONE
+      },
+      until: untilFull(6),
+    })
+    expect(reachesOf(scans)).toEqual([false, false, true, false, false, false])
+  })
+
+  test('slow scans do not count', async () => {
+    let waits = true
+    let full = 0
+    const scans = await scansUntil(['payments'], {
+      isHeld: () => waits && cause.is_held,
+      isDown: () => waits && cause.is_down,
+      takes_ms: () => (waits ? 100 : 0),
+      answer(_queue, is_full) {
+        if (is_full && ++full === 4) waits = false
+        return NONE
+      },
+      until: untilFull(6),
+    })
+    expect(reachesOf(scans)).toEqual(Array.from({ length: 6 }, () => false))
+  })
+})
+
+test.each([
+  ['the statement timed out', '57014', 400],
+  ['the database did not answer', 'ECONNREFUSED', 50],
+])('while jobs are held, the pause after a scan that failed because %s', async (_, code, pause_ms) => {
+  const [failed, next] = await scansUntil(['payments'], {
+    isHeld: () => true,
+    takes_ms: () => 100,
+    answer: () => Object.assign(new Error('no answer'), { code }),
+    until: (made) => made.length === 2,
+  })
+  expect(next!.at_ms - failed!.at_ms - 100).toBe(pause_ms)
 })
 
 test('while full scans find jobs that no other scan finds, such as those that waited since a switch, all scans are full', async () => {
@@ -113,12 +189,17 @@ test('while full scans find jobs that no other scan finds, such as those that wa
   expect(scans.map(({ is_full }) => is_full)).toEqual([...Array.from({ length: 20 }, () => true), false])
 })
 
-test('a round through many tenants that takes several full scans is not interrupted', async () => {
+test('a round through many tenants that takes several full scans is not interrupted, even if they are slow', async () => {
   const scans = await scansUntil(['payments'], {
-    answer: (_queue, _is_full, nth) => ({ ...NONE, after: nth < 8 ? 'tenant' : null }),
+    takes_ms: ({ is_full }) => (is_full ? 100 : 0),
+    answer: (_queue, _is_full, nth) => ({ ...NONE, after: nth < 8 ? `tenant ${nth}` : null }),
     until: (made) => made.length === 9,
   })
   expect(scans.map(({ is_full }) => is_full)).toEqual([...Array.from({ length: 8 }, () => true), false])
+  expect(reachesOf(scans)).toEqual(Array.from({ length: 8 }, () => false))
+  expect(scans.slice(1, 8).map(({ after }) => after)).toEqual(
+    Array.from({ length: 7 }, (_, n) => `tenant ${n + 1}`),
+  )
 })
 
 test('a queue without a free slot at a full scan is scanned in full as soon as it has one', async () => {
@@ -131,7 +212,7 @@ test('a queue without a free slot at a full scan is scanned in full as soon as i
     },
     until: (made) => made.length === 4,
   })
-  expect(scans).toEqual([
+  expect(scans).toMatchObject([
     { queues: ['payments'], is_full: true, is_recent: false },
     { queues: ['payments'], is_full: false, is_recent: false },
     { queues: ['payments'], is_full: false, is_recent: false },

@@ -21,18 +21,22 @@ export function createScanPause(max_ms = MAX_PAUSE_MS): (took_ms: number) => num
   }
 }
 
-/** After slow scans of all rows, the next scans read only recent rows, until a pause has passed. */
-export function createScanReach(): {
+/**
+ * After slow scans of all rows, the next scans read only recent rows, until a pause has passed. While `mustReadAll`
+ * returns true, scans read all rows, and do not count.
+ */
+export function createScanReach(mustReadAll = () => false): {
   next(): ScanReach
   /** Call after a scan that found `rows`. */
   measured(reach: ScanReach, took_ms: number, rows: number): void
 } {
   const pauseAfter = createScanPause()
   let all_due_at = -Infinity
+  const isReduced = () => performance.now() < all_due_at && !mustReadAll()
   return {
-    next: () => (performance.now() < all_due_at ? 'recent' : 'all'),
+    next: () => (isReduced() ? 'recent' : 'all'),
     measured(reach, took_ms, rows) {
-      if (reach !== 'all') return
+      if (reach !== 'all' || mustReadAll()) return
       const idle_ms = took_ms - ROW_MS * rows
       all_due_at = performance.now() + pauseAfter(idle_ms > SLOW_MS ? idle_ms : 0)
     },

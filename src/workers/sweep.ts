@@ -64,9 +64,8 @@ export function startSweep(
   context: WorkerContext,
   { queue, queues, performer, concurrencyOf, watchdog }: SweepOptions,
 ): Loop {
-  const reach = createScanReach()
   /** What a switch of the database holds is not recent, nor is all that waits while the queue is down. */
-  const kindOfFullScan = () => (context.database.isHeld() || queue.isDown() ? 'all' : reach.next())
+  const reach = createScanReach(() => context.database.isHeld() || queue.isDown())
   const rounds: Record<ScanKind, Rounds> = {
     all: createRounds(queues),
     recent: createRounds(queues),
@@ -90,7 +89,7 @@ export function startSweep(
     const open_queues = queues.filter((name) => performer.room(name) >= min_room(name))
     if (open_queues.length === 0) return
     const is_full = queue.isDown() || idle || repeats_full || open_queues.some(isFullScanDue)
-    const kind: ScanKind = is_full ? kindOfFullScan() : 'without_wakeup'
+    const kind: ScanKind = is_full ? reach.next() : 'without_wakeup'
     const round_of = rounds[kind]
     const scans = open_queues.map((name) => {
       const room = performer.room(name)
@@ -136,14 +135,13 @@ export function startSweep(
       }
       for (const id of ids) void performer.perform({ id, queue: name, by: 'scan' })
     }
-    if (kind !== 'without_wakeup' && !context.database.isHeld() && isIdleRound(found))
-      reach.measured(kind, scan_ms, countOf(found))
+    if (kind !== 'without_wakeup' && isIdleRound(found)) reach.measured(kind, scan_ms, countOf(found))
     busy = [...round_of.values()].some(({ more, had_more }) => more || had_more)
   }
 
   /** A round through many tenants takes several scans. A queue without free slots is due as soon as it has one. */
   function isFullScanDue(name: string): boolean {
-    const { after, began_at } = rounds[kindOfFullScan()].get(name)!
+    const { after, began_at } = rounds[reach.next()].get(name)!
     return after !== null || performance.now() - began_at >= FULL_SWEEP_INTERVAL_MS
   }
 
