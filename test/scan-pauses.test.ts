@@ -1,11 +1,13 @@
 // How long the loops of a worker pause after slow statements, and what they read meanwhile.
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { fakeConnection, readsRecentRows } from '#test/fake-connection.ts'
+import type * as Metrics from '#core/metrics.ts'
 import type { Loop } from '#workers/clock.ts'
 import type * as Deliveries from '#workers/deliveries.ts'
 import type * as Sweep from '#workers/sweep.ts'
 import type * as Waiting from '#workers/recurring/waiting.ts'
 
+let metrics: typeof Metrics.metrics
 let deliverEvents: typeof Deliveries.deliverEvents
 let startWatchdog: typeof Sweep.startWatchdog
 let compareWaitingNotifications: typeof Waiting.compareWaitingNotifications
@@ -13,6 +15,7 @@ let compareWaitingNotifications: typeof Waiting.compareWaitingNotifications
 beforeAll(async () => {
   // The files of a process share modules, and the real clock of the ticks may already run.
   vi.resetModules()
+  ;({ metrics } = await import('#core/metrics.ts'))
   ;({ deliverEvents } = await import('#workers/deliveries.ts'))
   ;({ startWatchdog } = await import('#workers/sweep.ts'))
   ;({ compareWaitingNotifications } = await import('#workers/recurring/waiting.ts'))
@@ -88,6 +91,17 @@ test('after two slow comparisons, only recent notifications are compared until a
   // The pause is 7.4 s, and the next comparison begins after 100 ms.
   expect(reaches.length).toBeGreaterThan(50)
   expect(reaches).toEqual([false, false, ...reaches.slice(3).map(() => true), false])
+})
+
+test('a metric is 1 while only recent notifications are compared', async () => {
+  const isReduced = async () => {
+    const { values } = await metrics.scansReduced.get()
+    return values.find(({ labels }) => labels.scan === 'notifications')?.value
+  }
+  await comparisonsUntil(1, (reaches) => reaches.length === 2)
+  expect(await isReduced()).toBe(1)
+  vi.advanceTimersByTime(10_000)
+  expect(await isReduced()).toBe(0)
 })
 
 test('a comparison of many notifications is not slow', async () => {

@@ -1,5 +1,6 @@
 // Which jobs the scans of a worker look for.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { metrics } from '#core/metrics.ts'
 import type { DueJobs, QueueScan } from '#domain/jobs/claimable.ts'
 import { fakeConnection, readsRecentRows } from '#test/fake-connection.ts'
 import { startSweep } from '#workers/sweep.ts'
@@ -104,6 +105,25 @@ test('after two slow full scans, full scans read only recent jobs until a pause 
   // The pause is 7.5 s, and a full scan is due every half second.
   expect(reaches.length).toBeGreaterThan(10)
   expect(reaches).toEqual([false, false, ...reaches.slice(3).map(() => true), false])
+})
+
+test('a metric is 1 while full scans read only recent jobs', async () => {
+  let is_held = false
+  await scansUntil(['payments'], {
+    isHeld: () => is_held,
+    takes_ms: ({ is_full }) => (is_full ? 100 : 0),
+    until: (made) => reachesOf(made).includes(true),
+  })
+  const isReduced = async () => {
+    const { values } = await metrics.scansReduced.get()
+    return values.find(({ labels }) => labels.scan === 'jobs')?.value
+  }
+  expect(await isReduced()).toBe(1)
+  is_held = true
+  expect(await isReduced()).toBe(0)
+  is_held = false
+  vi.advanceTimersByTime(5_000)
+  expect(await isReduced()).toBe(0)
 })
 
 test.each([

@@ -1,4 +1,5 @@
 // Scans for due work that have become slow, because a session holds an old snapshot: see `domain/scan-reach.ts`.
+import { reportScan, type ReducibleScan } from '#core/metrics/jobs.ts'
 import type { ScanReach } from '#domain/scan-reach.ts'
 
 /** A scan is slow if it takes longer than this, and than `ROW_MS` for each row that it finds. */
@@ -25,7 +26,10 @@ export function createScanPause(max_ms = MAX_PAUSE_MS): (took_ms: number) => num
  * After slow scans of all rows, the next scans read only recent rows, until a pause has passed. While `mustReadAll`
  * returns true, scans read all rows, and do not count.
  */
-export function createScanReach(mustReadAll = () => false): {
+export function createScanReach(
+  scan: ReducibleScan,
+  mustReadAll = () => false,
+): {
   next(): ScanReach
   /** Call after a scan that found `rows`. */
   measured(reach: ScanReach, took_ms: number, rows: number): void
@@ -33,6 +37,7 @@ export function createScanReach(mustReadAll = () => false): {
   const pauseAfter = createScanPause()
   let all_due_at = -Infinity
   const isReduced = () => performance.now() < all_due_at && !mustReadAll()
+  reportScan(scan, isReduced)
   return {
     next: () => (isReduced() ? 'recent' : 'all'),
     measured(reach, took_ms, rows) {

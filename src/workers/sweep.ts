@@ -65,7 +65,7 @@ export function startSweep(
   { queue, queues, performer, concurrencyOf, watchdog }: SweepOptions,
 ): Loop {
   /** What a switch of the database holds is not recent, nor is all that waits while the queue is down. */
-  const reach = createScanReach(() => context.database.isHeld() || queue.isDown())
+  const reach = createScanReach('jobs', () => context.database.isHeld() || queue.isDown())
   const rounds: Record<ScanKind, Rounds> = {
     all: createRounds(queues),
     recent: createRounds(queues),

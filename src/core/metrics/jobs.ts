@@ -2,6 +2,10 @@
 import { Counter, Gauge, Histogram } from 'prom-client'
 import { LONG_BUCKETS, SAME_IN_WORKERS, registers } from './registry.ts'
 
+/** The scans that read only recent rows while scans of all rows are slow. */
+export type ReducibleScan = 'jobs' | 'notifications'
+const reducible_scans = new Map<ReducibleScan, () => boolean>()
+
 export const jobsMetrics = {
   jobWait: new Histogram({
     name: 'sluice_job_wait_seconds',
@@ -90,6 +94,15 @@ export const jobsMetrics = {
     labelNames: ['work'],
     registers,
   }),
+  scansReduced: new Gauge({
+    name: 'sluice_scans_reduced',
+    help: '1 while the scans of this worker read only what became due within the last ten seconds, because scans of all that is due are slow, as beside an old snapshot; by scan: jobs, notifications (those that wait)',
+    labelNames: ['scan'],
+    registers,
+    collect() {
+      for (const [scan, isReduced] of reducible_scans) this.set({ scan }, isReduced() ? 1 : 0)
+    },
+  }),
   jobsWaiting: new Gauge({
     name: 'sluice_jobs_waiting',
     help: `Jobs that are due or scheduled and do not run, as of the last count; absent if none was counted for ten minutes. ${SAME_IN_WORKERS}`,
@@ -108,4 +121,9 @@ export const jobsMetrics = {
     labelNames: ['queue'],
     registers,
   }),
+}
+
+/** Reports whether these scans read only recent rows. */
+export function reportScan(scan: ReducibleScan, isReduced: () => boolean): void {
+  reducible_scans.set(scan, isReduced)
 }

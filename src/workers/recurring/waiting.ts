@@ -16,7 +16,7 @@ export function compareWaitingNotifications(
   hasWork: HasWork,
 ): Loop {
   let found = 0
-  const scan_reach = createScanReach()
+  const scan_reach = createScanReach('notifications')
   return repeatWhileCurrent(
     { log, database },
     'waiting notifications',
