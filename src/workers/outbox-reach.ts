@@ -9,11 +9,11 @@ import { findOpenWrites, type OpenWrites, type RecentRows } from '#domain/sequen
  * A transaction locks the table before it creates an event, so events of transactions that began to write after a
  * moment were created after it, by the same clock. This margin is for a clock that is set back a little.
  */
-const MARGIN_S = 10
+const MARGIN_S = 5
 /** The maximum time for which one look at the open transactions is compared with later ones. */
 const MAX_WRITE_S = 20
 /** The interval of moments at which the rows that are recent are determined again. */
-const INTERVAL_MS = 10_000
+const INTERVAL_MS = 5_000
 /** The interval of attempts, while a transaction stays open or a run leaves events. */
 const RETRY_MS = 1_000
 /** The minimum interval of runs that read all. They find what a clock that was set back further left. */

@@ -4,7 +4,7 @@ import { isDatabaseFailure } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import type { TenantShare } from '#domain/jobs/claim.ts'
 import { findDue, findOldestDue, type DueJobs, type ScanKind } from '#domain/jobs/claimable.ts'
-import type { ScanReach } from '#domain/scan-reach.ts'
+import { RECENT_S, type ScanReach } from '#domain/scan-reach.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
@@ -168,8 +168,12 @@ function createReaches(
   /** Jobs without a wake-up also wait until their tenant may use a slot. */
   const hasFullQueue = () => !queues.every((name) => hasSlots(performer, name))
   return {
-    full: createScanReach('jobs', mustReadAll),
-    without_wakeup: createScanReach('jobs_without_wakeup', () => mustReadAll() || hasFullQueue()),
+    full: createScanReach('jobs', { mustReadAll }),
+    without_wakeup: createScanReach('jobs_without_wakeup', {
+      mustReadAll: () => mustReadAll() || hasFullQueue(),
+      // What becomes due during the pause is recent until its end.
+      max_pause_ms: RECENT_S * 1000,
+    }),
   }
 }
 
