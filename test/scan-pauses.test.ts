@@ -134,14 +134,14 @@ function startDeliveries(claim: () => Promise<number>, { changes }: { changes: b
   })
 }
 
-test('claims of deliveries pause after two slow ones, for two seconds at most', async () => {
+test('claims of deliveries pause after two slow ones, for five seconds at most', async () => {
   const pauses = await pausesAfter([1, 90, 90, 1_000, 1_000, 1], (claim) =>
     startDeliveries(() => claim().then(() => 0), { changes: false }),
   )
   expect(pauses.toSpliced(4, 1)).toEqual([200, 200, 360, 360, 200])
   // A pause of more than half a second ends with one of the ticks.
-  expect(pauses[4]).toBeGreaterThan(1_000)
-  expect(pauses[4]).toBeLessThan(2_500)
+  expect(pauses[4]).toBeGreaterThan(4_000)
+  expect(pauses[4]).toBeLessThan(5_500)
 })
 
 test('a claim that drops many deliveries is not slow', async () => {
@@ -163,6 +163,6 @@ test('claims from changed backlogs pause too', async () => {
     { changes: true },
   )
   await workUntil(() => performance.now() >= ends_at, ...loops)
-  // Each of the two loops: 1 s for a claim, and about 2 s for the pause.
-  expect(claims).toBeLessThan(30)
+  // Each of the two loops: 1 s for a claim, and about 5 s for the pause.
+  expect(claims).toBeLessThan(15)
 })

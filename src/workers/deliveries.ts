@@ -27,7 +27,7 @@ const SCAN_INTERVAL_MS = 200
  * The pause after two claims that took longer than usual, in times of the lesser excess: beside an old snapshot, a
  * claim reads each delivery that was due since.
  */
-const PAUSE_OF_CLAIM = { times: 9, max_ms: 2_000 }
+const PAUSE_OF_CLAIM = { times: 9, max_ms: 5_000 }
 const USUAL_CLAIM_MS = { in_all: 50, of_delivery: 2 }
 /** The interval of the loop for changed backlogs while none has changed: each change shortens it. */
 const UNCHANGED_INTERVAL_MS = 60_000
