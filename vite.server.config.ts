@@ -16,8 +16,13 @@ export const PROCESSES = {
   dashboard: 'src/dashboard/main.ts',
 }
 
-/** The packages that stay outside: they load files of their own, by path or in threads. */
+/**
+ * The packages that stay outside: they load files of their own, by path or in threads. `pg` and `postgres`: their
+ * uncaught errors are recognized by the files in their stack.
+ */
 const PACKAGES_OUTSIDE = [
+  'pg',
+  'postgres',
   'undici',
   'twilio',
   'msgpackr',

@@ -24,14 +24,25 @@ async function productionPackages(): Promise<Set<string>> {
   )
 }
 
-/** These files; instead of a built file, the files of which it was built. */
-async function sourcesOf(files: string[]): Promise<string[]> {
-  const built = JSON.parse(await readFile(join(ROOT, 'dist/server/modules.json'), 'utf8')) as Record<
+/** The sources in each built file. */
+async function builtModules(): Promise<Record<string, string[]>> {
+  return JSON.parse(await readFile(join(ROOT, 'dist/server/modules.json'), 'utf8')) as Record<
     string,
     string[]
   >
+}
+
+/** These files; instead of a built file, the files of which it was built. */
+async function sourcesOf(files: string[]): Promise<string[]> {
+  const built = await builtModules()
   return files.flatMap((file) => (file.startsWith('dist/server/') ? built[basename(file)]! : [file]))
 }
+
+test('built processes load the drivers of PostgreSQL from their own files, by which uncaught errors are recognized', async () => {
+  expect(await sourcesOf([await builtFile('src/api/main.ts')])).toContain('src/api/main.ts')
+  const modules = Object.values(await builtModules()).flat()
+  expect(modules.filter((file) => /^node_modules\/(?:pg|pg-[a-z-]+|postgres)\//.test(file))).toEqual([])
+})
 
 test.for(Object.keys(PARTS) as PartName[])(
   'in production %s loads only its own code and production dependencies',
