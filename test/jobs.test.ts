@@ -8,7 +8,6 @@ import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { findDue, findStartable, type ScanKind } from '#domain/jobs/claimable.ts'
-import type { ScanReach } from '#domain/scan-reach.ts'
 import { retryJob } from '#domain/job-acts/act.ts'
 import { claimJobs, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
@@ -866,29 +865,21 @@ describeIn('shares', FEW_SLOTS, (test) => {
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts, wakeup_sent_at)
       select uuidv7(), ${tenant_id}, 'maintenance', 'woken', '{}', 1, now() from generate_series(1, 2000)`
     await sql`analyze jobs`
-    const scan = async (tx: Sql, kind: ScanKind, reach: ScanReach = 'all') => {
+    const scan = async (tx: Sql, kind: ScanKind) => {
       const scans = [{ queue: 'maintenance', room: 10, after: null }]
-      const [found] = await findDue(tx, scans, { names: ['scan'], grace_ms: 1000, kind, reach })
+      const [found] = await findDue(tx, scans, { names: ['scan'], grace_ms: 1000, kind })
       return { ids: found!.ids.toSorted(), others: found!.others }
     }
     await sql.begin(async (tx) => {
       // Only this transaction sees the end of the pause, so no worker claims these jobs.
       await tx`delete from pauses where queue = 'maintenance'`
       const full = [unwoken, ...others].toSorted()
-      expect([await scan(tx as never, 'full'), await scan(tx as never, 'without_wakeup')]).toEqual([
+      expect([await scan(tx as never, 'all'), await scan(tx as never, 'without_wakeup')]).toEqual([
         { ids: full, others: 3 },
         { ids: [unwoken], others: 0 },
       ])
       await tx`update jobs set run_at = now() - interval '2 seconds' where id = ${others[1]!}`
-      expect([
-        await scan(tx as never, 'full', 'recent'),
-        await scan(tx as never, 'without_wakeup', 'recent'),
-      ]).toEqual([
-        { ids: [others[1]], others: 1 },
-        { ids: [], others: 0 },
-      ])
-      await tx`update jobs set run_at = now() - interval '2 seconds' where id = ${unwoken}`
-      expect(await scan(tx as never, 'without_wakeup', 'recent')).toEqual({ ids: [unwoken], others: 0 })
+      expect(await scan(tx as never, 'recent')).toEqual({ ids: [others[1]], others: 1 })
       const reads = async () => {
         const indexes = await tx<{ name: string; scans: number }[]>`
           select indexrelname as name, pg_stat_get_xact_numscans(indexrelid)::integer as scans
@@ -897,7 +888,6 @@ describeIn('shares', FEW_SLOTS, (test) => {
       }
       const before = await reads()
       await scan(tx as never, 'without_wakeup')
-      await scan(tx as never, 'without_wakeup', 'recent')
       const used = [...(await reads())].filter(([name, scans]) => scans > before.get(name)!)
       expect(used.map(([name]) => name)).toEqual(['jobs_without_wakeup'])
     })

@@ -74,7 +74,7 @@ test('on another server, the whole outbox is read in every run', async () => {
   const connection = ((strings: TemplateStringsArray, ...values: never[]) => {
     const answer = sql(strings, ...values)
     if (!is_first || !strings.join('').includes('pg_locks')) return answer
-    return answer.then((rows) => rows.map((row) => ({ ...row, server_start: '1.5' })))
+    return answer.then((rows) => rows.map((row) => ({ ...row, server: '1.5' })))
   }) as unknown as Sql
   const sequencer = openSequencer(connection)
   await untilRecentOnly(sequencer)
@@ -92,7 +92,7 @@ test('while the whole outbox cannot be read in time, the recent rows stay few', 
   const clock = vi.spyOn(performance, 'now')
   onTestFinished(() => clock.mockRestore())
   let at_s = 1_000
-  const answer = () => Promise.resolve([{ writers: [], at_s, server_start: '1' }])
+  const answer = () => Promise.resolve([{ writers: [], at_s, server: '1' }])
   const reach = createOutboxReach(answer as unknown as Sql)
   /** Runs at this time, in seconds. A run that reads all is complete only the first time. */
   const runAt = async (seconds: number) => {

@@ -8,7 +8,7 @@ async function intervalAfter(took_ms: number, { events = 1, more = false } = {})
   try {
     const sql = (strings: TemplateStringsArray) => {
       const text = strings.join('')
-      if (text.includes('pg_locks')) return Promise.resolve([{ writers: [], at_s: 0, server_start: '1' }])
+      if (text.includes('pg_locks')) return Promise.resolve([{ writers: [], at_s: 0, server: '1' }])
       if (!text.includes('sequence_events')) return []
       vi.advanceTimersByTime(took_ms)
       const tenant = { tenant_id: 'a', events, deliveries: 0, trace_contexts: null }

@@ -22,7 +22,6 @@ async function scansUntil(
     takes_ms = () => 0,
     isDown = () => false,
     isHeld = () => false,
-    hasUsedUpQuota = () => false,
     perform = () => {},
     until,
   }: {
@@ -31,7 +30,6 @@ async function scansUntil(
     takes_ms?: (scan: Scan, nth: number) => number
     isDown?: () => boolean
     isHeld?: () => boolean
-    hasUsedUpQuota?: () => boolean
     perform?: (id: string) => void
     until: (scans: Scan[]) => boolean
   },
@@ -60,7 +58,7 @@ async function scansUntil(
   }
   const performer = {
     room,
-    shares: { remainingQuota: () => undefined, hasUsedUpQuota },
+    shares: { remainingQuota: () => undefined },
     idleFor: () => 0,
     databaseFailedAt: () => -Infinity,
     onFirstJob: () => {},
@@ -79,18 +77,15 @@ async function scansUntil(
       watchdog: { missed: () => {} },
     } as never,
   )
-  // A minute is longer than each pause.
-  while (!until(scans) && performance.now() < 60_000) await vi.advanceTimersToNextTimerAsync()
+  while (!until(scans)) await vi.advanceTimersToNextTimerAsync()
   const closed = loop.close()
   await vi.runOnlyPendingTimersAsync()
   await closed
   return scans
 }
 
-/** Whether each full scan, or each other scan, read only recent jobs. */
-function reachesOf(scans: Scan[], of_full = true): boolean[] {
-  return scans.filter(({ is_full }) => is_full === of_full).map(({ is_recent }) => is_recent)
-}
+/** Whether each full scan read only recent jobs. */
+const reachesOf = (scans: Scan[]) => scans.filter(({ is_full }) => is_full).map(({ is_recent }) => is_recent)
 
 /** Whether this many full scans have begun. */
 const untilFull = (count: number) => (scans: Scan[]) => reachesOf(scans).length === count
@@ -110,48 +105,6 @@ test('after two slow full scans, full scans read only recent jobs until a pause 
   // The pause is 7.5 s, and a full scan is due every half second.
   expect(reaches.length).toBeGreaterThan(10)
   expect(reaches).toEqual([false, false, ...reaches.slice(3).map(() => true), false])
-})
-
-test('after two slow scans that find no job without a wake-up, scans for such jobs read only recent ones until a pause has passed', async () => {
-  const scans = await scansUntil(['payments'], {
-    takes_ms: ({ is_full, is_recent }) => (is_full || is_recent ? 0 : 100),
-    until: (made) => reachesOf(made, false).filter((is_recent) => !is_recent).length === 3,
-  })
-  const reaches = reachesOf(scans, false)
-  expect(reaches.length).toBeGreaterThan(50)
-  expect(reaches).toEqual([false, false, ...reaches.slice(3).map(() => true), false])
-  expect(reachesOf(scans)).not.toContain(true)
-})
-
-test('slow scans that find a job without a wake-up do not count', async () => {
-  const scans = await scansUntil(['payments'], {
-    takes_ms: ({ is_full }) => (is_full ? 0 : 100),
-    answer: (_queue, is_full) => (is_full ? NONE : { ...NONE, ids: ['job'] }),
-    until: (made) => reachesOf(made, false).length === 6,
-  })
-  expect(reachesOf(scans, false)).toEqual(Array.from({ length: 6 }, () => false))
-})
-
-describe.each([
-  ['a queue has no free slot', { room: 0, has_used_up: false }],
-  ['a tenant has used up its quota', { room: 20, has_used_up: true }],
-])('while %s', (_, cause) => {
-  test('scans for jobs without a wake-up read all of them, and do not count', async () => {
-    let waits = true
-    let others = 0
-    const scans = await scansUntil(['payments', 'payouts'], {
-      room: (queue) => (waits && queue === 'payouts' ? cause.room : 20),
-      hasUsedUpQuota: () => waits && cause.has_used_up,
-      takes_ms: ({ is_full, is_recent }) => (is_full || is_recent ? 0 : 100),
-      answer(queue, is_full) {
-        // Two scans that count, and a recent one, are between the waits.
-        if (!is_full && queue === 'payments') waits = ++others < 4 || others > 5
-        return NONE
-      },
-      until: (made) => reachesOf(made, false).length === 9,
-    })
-    expect(reachesOf(scans, false)).toEqual([false, false, false, false, false, true, false, false, false])
-  })
 })
 
 test('a metric is 1 while full scans read only recent jobs', async () => {

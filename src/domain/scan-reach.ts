@@ -5,8 +5,7 @@ import type { Fragment, Sql } from '#core/db.ts'
 /** `recent`: only rows that became due within the last seconds. */
 export type ScanReach = 'all' | 'recent'
 
-/** How far back a scan of recent rows reads. */
-export const RECENT_S = 10
+const RECENT_S = 10
 
 /** Whether a statement with this reach reads a row that became due at `due_at`. */
 export function isInReach(sql: Sql, reach: ScanReach, due_at: Fragment): Fragment {

@@ -12,12 +12,13 @@ type SequencedEvents = {
 }
 
 /**
- * The recent rows of the outbox: those of events that were created at or after `since_s`, in Unix seconds, while the
- * server is the one that started at `server_start`. On another server, also after a restart, all rows are recent.
+ * The recent rows of the outbox: those of events that were created at or after `since_s`, in Unix seconds. All rows are
+ * recent on another server than `server`, also after a restart or switch, and before `seen_at_s`: the clock was set
+ * back.
  */
-export type RecentRows = { since_s: number; server_start: string }
+export type RecentRows = { since_s: number; seen_at_s: number; server: string }
 
-const ALL_ROWS: RecentRows = { since_s: -Infinity, server_start: '' }
+export const ALL_ROWS: RecentRows = { since_s: -Infinity, seen_at_s: 0, server: '' }
 
 /**
  * Assigns the next sequences to about `limit` events at most of the `recent` rows, and creates their deliveries.
@@ -33,7 +34,8 @@ export async function sequenceEvents(
   try {
     const rows = await sql<(Omit<SequencedEvents, 'tenant_id'> & { tenant_id: string | null })[]>`
       select tenant_id, events, deliveries, traces as trace_contexts
-      from sequence_events(${limit}, case when ${serverStart(sql)} = ${recent.server_start}
+      from sequence_events(${limit}, case
+        when ${serverNow(sql)} = ${recent.server} and clock_timestamp() >= to_timestamp(${recent.seen_at_s}::float8)
         then to_timestamp(${recent.since_s}::float8) else '-infinity' end) where ${isServerInUse(sql)}`
     const tenants = rows.flatMap(({ tenant_id, ...row }) =>
       tenant_id === null ? [] : [{ tenant_id, ...row }],
@@ -45,17 +47,17 @@ export async function sequenceEvents(
   }
 }
 
-/** In Unix seconds, as text: a number would lose digits. */
-function serverStart(sql: Sql): Fragment {
-  return sql`extract(epoch from pg_postmaster_start_time())::text`
+/** The start of the server, in Unix seconds, and the number of the last switch. As text: a number would lose digits. */
+function serverNow(sql: Sql): Fragment {
+  return sql`extract(epoch from pg_postmaster_start_time())::text || ' ' || (select l.last_switch::text from lineage l)`
 }
 
 /** `writers`: the transactions that write events and have not ended, at a time in Unix seconds. */
-export type OpenWrites = { writers: string[]; at_s: number; server_start: string }
+export type OpenWrites = { writers: string[]; at_s: number; server: string }
 
 export async function findOpenWrites(sql: Sql): Promise<OpenWrites> {
   const [found] = await sql<OpenWrites[]>`
-    select ${serverStart(sql)} as server_start, extract(epoch from clock_timestamp())::float8 as at_s, array(
+    select ${serverNow(sql)} as server, extract(epoch from clock_timestamp())::float8 as at_s, array(
       select virtualtransaction from pg_locks
       where locktype = 'relation' and relation = 'events'::regclass and mode = 'RowExclusiveLock' and granted
         and database = (select oid from pg_database where datname = current_database())) as writers`

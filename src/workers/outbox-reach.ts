@@ -3,7 +3,7 @@
 // resource would get their sequences before it. An event can become visible long after it was created, because its
 // transaction took long, or waited in its commit for a standby.
 import type { Sql } from '#core/db.ts'
-import { findOpenWrites, type OpenWrites, type RecentRows } from '#domain/sequencing.ts'
+import { ALL_ROWS, findOpenWrites, type OpenWrites, type RecentRows } from '#domain/sequencing.ts'
 
 /**
  * A transaction locks the table before it creates an event, so events of transactions that began to write after a
@@ -30,7 +30,7 @@ export type OutboxReach = {
 
 export function createOutboxReach(sql: Sql): OutboxReach {
   /** All events before are sequenced, and no open transaction can have created one. */
-  let recent: RecentRows = { since_s: -Infinity, server_start: '' }
+  let recent = ALL_ROWS
   /** What becomes `recent` if the present run is complete. */
   let next_recent: RecentRows | undefined
   let is_full = true
@@ -40,14 +40,14 @@ export function createOutboxReach(sql: Sql): OutboxReach {
 
   /** The rows since an earlier look at the open transactions, if all that were open then have ended. */
   function findRecent(open: OpenWrites): RecentRows | undefined {
-    const is_comparable = earlier?.server_start === open.server_start
+    const is_comparable = earlier?.server === open.server
     const age_s = is_comparable ? open.at_s - earlier!.at_s : NaN
     const is_known = age_s >= 0 && age_s <= MAX_WRITE_S
     const { writers, at_s } = is_known ? earlier! : open
     const known = new Set(writers)
     const has_ended = is_known && !open.writers.some((writer) => known.has(writer))
     if (has_ended || !is_known) earlier = open
-    return has_ended ? { since_s: at_s - MARGIN_S, server_start: open.server_start } : undefined
+    return has_ended ? { since_s: at_s - MARGIN_S, seen_at_s: open.at_s, server: open.server } : undefined
   }
 
   return {
@@ -59,7 +59,7 @@ export function createOutboxReach(sql: Sql): OutboxReach {
       next_recent = findRecent(open)
       if (next_recent === undefined) return recent
       is_full = recent.since_s === -Infinity || performance.now() >= full_due_at
-      return is_full ? { ...recent, since_s: -Infinity } : recent
+      return is_full ? ALL_ROWS : recent
     },
     ran(is_complete, took_ms) {
       if (next_recent === undefined) return

@@ -7,7 +7,7 @@ const SLOW_MS = 25
 const ROW_MS = 2
 /** The pause after a slow scan, in times of its duration, and its limit. */
 const PAUSE_OF_SCAN = 50
-const MAX_PAUSE_MS = 30_000
+const MAX_PAUSE_MS = 10_000
 
 /**
  * The pause after a scan that repeatedly takes this long: that of the shorter of the last two. One may be slow because
@@ -23,20 +23,23 @@ export function createScanPause(max_ms = MAX_PAUSE_MS): (took_ms: number) => num
 }
 
 /**
- * After slow scans of all rows, the next scans read only recent rows, until a pause has passed: `max_pause_ms` at most.
- * While `mustReadAll` returns true, scans read all rows, and do not count.
+ * After slow scans of all rows, the next scans read only recent rows, until a pause has passed. While `mustReadAll`
+ * returns true, scans read all rows, and do not count. The pause ends then: what waits after that is not recent.
  */
 export function createScanReach(
   scan: ReducibleScan,
-  { mustReadAll = () => false, max_pause_ms }: { mustReadAll?: () => boolean; max_pause_ms?: number } = {},
+  mustReadAll = () => false,
 ): {
   next(): ScanReach
   /** Call after a scan that found `rows`. */
   measured(reach: ScanReach, took_ms: number, rows: number): void
 } {
-  const pauseAfter = createScanPause(max_pause_ms)
+  const pauseAfter = createScanPause()
   let all_due_at = -Infinity
-  const isReduced = () => performance.now() < all_due_at && !mustReadAll()
+  function isReduced(): boolean {
+    if (mustReadAll()) all_due_at = -Infinity
+    return performance.now() < all_due_at
+  }
   reportScan(scan, isReduced)
   return {
     next: () => (isReduced() ? 'recent' : 'all'),

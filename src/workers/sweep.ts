@@ -4,7 +4,6 @@ import { isDatabaseFailure } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import type { TenantShare } from '#domain/jobs/claim.ts'
 import { findDue, findOldestDue, type DueJobs, type ScanKind } from '#domain/jobs/claimable.ts'
-import { RECENT_S, type ScanReach } from '#domain/scan-reach.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
@@ -65,8 +64,13 @@ export function startSweep(
   context: WorkerContext,
   { queue, queues, performer, concurrencyOf, watchdog }: SweepOptions,
 ): Loop {
-  const reaches = createReaches(context, { queue, queues, performer })
-  const rounds = { full: createRounds(queues), without_wakeup: createRounds(queues) }
+  /** What a switch of the database holds is not recent, nor is all that waits while the queue is down. */
+  const reach = createScanReach('jobs', () => context.database.isHeld() || queue.isDown())
+  const rounds: Record<ScanKind, Rounds> = {
+    all: createRounds(queues),
+    recent: createRounds(queues),
+    without_wakeup: createRounds(queues),
+  }
   let busy = false
   /** Whether the last scan found jobs that only full scans find, or was a slow full one: the next one is full too. */
   let repeats_full = false
@@ -85,9 +89,8 @@ export function startSweep(
     const open_queues = queues.filter((name) => performer.room(name) >= min_room(name))
     if (open_queues.length === 0) return
     const is_full = queue.isDown() || idle || repeats_full || open_queues.some(isFullScanDue)
-    const kind: ScanKind = is_full ? 'full' : 'without_wakeup'
-    const reach = reaches[kind].next()
-    const round_of = rounds[kind][reach]
+    const kind: ScanKind = is_full ? reach.next() : 'without_wakeup'
+    const round_of = rounds[kind]
     const scans = open_queues.map((name) => {
       const room = performer.room(name)
       const share = performer.shares.remainingQuota(name, room)
@@ -100,7 +103,7 @@ export function startSweep(
     busy = false
     for (const name of open_queues) round_of.get(name)!.began_at = began_at
     const leaves_lapsed = began_at - Math.max(failed_at, performer.databaseFailedAt()) < AFTER_FAILURE_MS
-    const options = { names: JOB_NAMES, grace_ms, leaves_lapsed, kind, reach }
+    const options = { names: JOB_NAMES, grace_ms, leaves_lapsed, kind }
     const measure = () => {
       scan_ms = performance.now() - began_at
     }
@@ -132,15 +135,13 @@ export function startSweep(
       }
       for (const id of ids) void performer.perform({ id, queue: name, by: 'scan' })
     }
-    const count = countOf(found)
-    // A scan that finds jobs without a wake-up may have left older ones.
-    if (isIdleRound(found) && (is_full || count === 0)) reaches[kind].measured(reach, scan_ms, count)
+    if (kind !== 'without_wakeup' && isIdleRound(found)) reach.measured(kind, scan_ms, countOf(found))
     busy = [...round_of.values()].some(({ more, had_more }) => more || had_more)
   }
 
   /** A round through many tenants takes several scans. A queue without free slots is due as soon as it has one. */
   function isFullScanDue(name: string): boolean {
-    const { after, began_at } = rounds.full[reaches.full.next()].get(name)!
+    const { after, began_at } = rounds[reach.next()].get(name)!
     return after !== null || performance.now() - began_at >= FULL_SWEEP_INTERVAL_MS
   }
 
@@ -156,25 +157,6 @@ export function startSweep(
     loop.runNow()
   })
   return loop
-}
-
-/** How far back the scans of each kind read. */
-function createReaches(
-  { database }: WorkerContext,
-  { queue, queues, performer }: Pick<SweepOptions, 'queue' | 'queues' | 'performer'>,
-): Record<ScanKind, ReturnType<typeof createScanReach>> {
-  /** What a switch of the database holds is not recent, nor is all that waits while the queue is down. */
-  const mustReadAll = () => database.isHeld() || queue.isDown()
-  /** Jobs without a wake-up also wait until their tenant may use a slot. */
-  const hasFullQueue = () => !queues.every((name) => hasSlots(performer, name))
-  return {
-    full: createScanReach('jobs', { mustReadAll }),
-    without_wakeup: createScanReach('jobs_without_wakeup', {
-      mustReadAll: () => mustReadAll() || hasFullQueue(),
-      // What becomes due during the pause is recent until its end.
-      max_pause_ms: RECENT_S * 1000,
-    }),
-  }
 }
 
 /** Whether a scan ends its round through the tenants, and found no job that only full scans find. */
@@ -197,15 +179,10 @@ function pauseWhileHeld(scan_ms: number): number {
  */
 type Rounds = Map<string, { after: string | null; more: boolean; had_more: boolean; began_at: number }>
 
-function createRounds(queues: readonly string[]): Record<ScanReach, Rounds> {
-  const create = (): Rounds =>
-    new Map(queues.map((name) => [name, { after: null, more: false, had_more: false, began_at: -Infinity }]))
-  return { all: create(), recent: create() }
-}
-
-/** Whether the worker has a slot of the queue for a job of any tenant. */
-function hasSlots(performer: Performer, queue: string): boolean {
-  return performer.room(queue) > 0 && !performer.shares.hasUsedUpQuota(queue)
+function createRounds(queues: readonly string[]): Rounds {
+  return new Map(
+    queues.map((name) => [name, { after: null, more: false, had_more: false, began_at: -Infinity }]),
+  )
 }
 
 /** The remaining quota of the busiest tenant. If a scan claims this many jobs, more jobs may be due. */
@@ -247,7 +224,8 @@ export function startWatchdog(
       const silent_ms = performance.now() - performer.lastWakeUpAt(name)
       const missed = misses.get(name)
       const missing = missed !== undefined && missed.last - missed.first >= WATCHDOG_TIMEOUT_MS
-      const waiting = age_s * 1000 >= WATCHDOG_TIMEOUT_MS && hasSlots(performer, name)
+      const free = performer.room(name) > 0 && !performer.shares.hasUsedUpQuota(name)
+      const waiting = age_s * 1000 >= WATCHDOG_TIMEOUT_MS && free
       if (silent_ms < WATCHDOG_TIMEOUT_MS || !(missing || waiting)) continue
       context.log.error(
         { queue: name, age_s, silent_ms },

@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram } from 'prom-client'
 import { LONG_BUCKETS, SAME_IN_WORKERS, registers } from './registry.ts'
 
 /** The scans that read only recent rows while scans of all rows are slow. */
-export type ReducibleScan = 'jobs' | 'jobs_without_wakeup' | 'notifications'
+export type ReducibleScan = 'jobs' | 'notifications'
 const reducible_scans = new Map<ReducibleScan, () => boolean>()
 
 export const jobsMetrics = {
@@ -96,7 +96,7 @@ export const jobsMetrics = {
   }),
   scansReduced: new Gauge({
     name: 'sluice_scans_reduced',
-    help: '1 while the scans of this worker read only what became due within the last ten seconds, because scans of all that is due are slow, as beside an old snapshot; by scan: jobs, jobs_without_wakeup, notifications (those that wait)',
+    help: '1 while the scans of this worker read only what became due within the last ten seconds, because scans of all that is due are slow, as beside an old snapshot; by scan: jobs, notifications (those that wait)',
     labelNames: ['scan'],
     registers,
     collect() {

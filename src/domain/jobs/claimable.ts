@@ -12,7 +12,7 @@ const TENANTS_PER_SCAN = 250
 /**
  * Which due jobs a scan finds. `without_wakeup`: those for which no wake-up was sent, which have an index of their own.
  */
-export type ScanKind = 'full' | 'without_wakeup'
+export type ScanKind = ScanReach | 'without_wakeup'
 
 /**
  * A scan of the tenants of one queue for up to `room` jobs, starting `after` a tenant (null: from the first),
@@ -52,18 +52,10 @@ export async function findDue(
     names,
     grace_ms,
     leaves_lapsed = false,
-    kind = 'full',
-    reach = 'all',
-  }: {
-    names: readonly string[]
-    grace_ms: number
-    leaves_lapsed?: boolean
-    kind?: ScanKind
-    reach?: ScanReach
-  },
+    kind = 'all',
+  }: { names: readonly string[]; grace_ms: number; leaves_lapsed?: boolean; kind?: ScanKind },
 ): Promise<DueJobs[]> {
-  const is_recent = isInReach(sql, reach, sql`j.run_at`)
-  const is_read = kind === 'full' ? is_recent : sql`${is_recent} and ${hasNoWakeUp(sql)}`
+  const is_read = kind === 'without_wakeup' ? hasNoWakeUp(sql) : isInReach(sql, kind, sql`j.run_at`)
   const is_unclaimed =
     kind === 'without_wakeup'
       ? sql`j.state <> 'running'`
