@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi, type
 import type { Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
+import type { OpenWrites } from '#domain/sequencing.ts'
 import { createOutboxReach } from '#workers/outbox-reach.ts'
 import { createSequencer } from '#workers/sequencer.ts'
 import { createDatabase } from '#test/databases.ts'
@@ -68,17 +69,19 @@ test('most runs read only recent rows; the whole outbox is read every half a min
   expect(await feedOf(tenant_id)).toEqual(['payment.canceled', 'payment.created'])
 })
 
-test('on another server, the whole outbox is read in every run', async () => {
-  // The first server of this sequencer is one that started at another time.
-  let is_first = true
+test.each([
+  ['on another server', () => ({ server: '1.5 0' })],
+  ['while the clock is behind its earlier time', ({ at_s }: OpenWrites) => ({ at_s: at_s + 60 })],
+])('%s, the whole outbox is read in every run', async (_, before) => {
+  let is_before = true
   const connection = ((strings: TemplateStringsArray, ...values: never[]) => {
-    const answer = sql(strings, ...values)
-    if (!is_first || !strings.join('').includes('pg_locks')) return answer
-    return answer.then((rows) => rows.map((row) => ({ ...row, server: '1.5' })))
+    const answer = sql<OpenWrites[]>(strings, ...values)
+    if (!is_before || !strings.join('').includes('pg_locks')) return answer
+    return answer.then((rows) => rows.map((row) => ({ ...row, ...before(row) })))
   }) as unknown as Sql
   const sequencer = openSequencer(connection)
   await untilRecentOnly(sequencer)
-  is_first = false
+  is_before = false
   for (let run = 0; run < 2; run++) {
     const tenant_id = newId()
     await write(sql, tenant_id, 'payment.created', '2 minutes')
