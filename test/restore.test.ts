@@ -149,6 +149,10 @@ test.for(['run on', 'are restarted'] as const)(
       await Promise.all(sent.map(async ({ answer }) => await effectsWith(deployment, answer.body.id)))
     const done = [['authorize'], ['authorize', 'capture'], ['refund'], ['payout'], ['transfer'], ['top_up']]
     await eventually(async () => expect(await effectsOfAll()).toEqual(done))
+    await until('all events are in the feed', async () => {
+      const waiting = await sql`select from event_outbox limit 1`
+      return waiting.length === 0
+    })
     const [read] = await sql<{ last_sequence: number }[]>`
       select last_sequence from event_sequences where tenant_id = ${tenant_id}`
 

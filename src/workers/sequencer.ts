@@ -12,7 +12,7 @@ import type { Performer } from './perform.ts'
  * The interval between the starts of two runs: `of_run` times as long as the last run took, within these limits. A
  * run of more events costs less for each, and requests that change money come first.
  */
-const INTERVAL = { min_ms: 50, max_ms: 1_000, of_run: 10 }
+const INTERVAL = { min_ms: 50, max_ms: 250, of_run: 10 }
 /** The interval while there are more events than one statement sequences. */
 const BUSY_INTERVAL_MS = 1
 /**
