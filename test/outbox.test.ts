@@ -71,6 +71,7 @@ test('most runs read only recent rows; the whole outbox is read every half a min
 
 test.each([
   ['on another server', () => ({ server: '1.5 0' })],
+  ['after a switch', ({ server }: OpenWrites) => ({ server: server.replace(/ \d+$/, ' 999') })],
   ['while the clock is behind its earlier time', ({ at_s }: OpenWrites) => ({ at_s: at_s + 60 })],
 ])('%s, the whole outbox is read in every run', async (_, before) => {
   let is_before = true

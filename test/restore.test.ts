@@ -150,7 +150,8 @@ test.for(['run on', 'are restarted'] as const)(
     const done = [['authorize'], ['authorize', 'capture'], ['refund'], ['payout'], ['transfer'], ['top_up']]
     await eventually(async () => expect(await effectsOfAll()).toEqual(done))
     await until('all events are in the feed', async () => {
-      const waiting = await sql`select from event_outbox limit 1`
+      const waiting = await sql`
+        select from jobs where tenant_id = ${tenant_id} and finished_at is null union all select from event_outbox`
       return waiting.length === 0
     })
     const [read] = await sql<{ last_sequence: number }[]>`

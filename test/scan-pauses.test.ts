@@ -34,7 +34,12 @@ const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** Lets the loops work until `isDone` returns true. */
 async function workUntil(isDone: () => boolean, ...loops: Loop[]): Promise<void> {
-  while (!isDone()) await vi.advanceTimersToNextTimerAsync()
+  // All pauses of a test are shorter.
+  const ends_at = performance.now() + 120_000
+  while (!isDone()) {
+    expect(performance.now()).toBeLessThan(ends_at)
+    await vi.advanceTimersToNextTimerAsync()
+  }
   const closed = Promise.all(loops.map((loop) => loop.close()))
   await vi.runOnlyPendingTimersAsync()
   await closed
@@ -109,8 +114,16 @@ test('a comparison of many notifications is not slow', async () => {
   expect(reaches).toEqual(Array.from({ length: 6 }, () => false))
 })
 
-/** The loops for deliveries. `claim`: a claim, which resolves with the number of dropped deliveries. */
-function startDeliveries(claim: () => Promise<number>, { changes }: { changes: boolean }): Loop[] {
+/**
+ * The loops for deliveries. `claim`: a claim, which resolves with the number of dropped deliveries. `is_at_limit`: each
+ * claim leaves due deliveries, because its endpoint may not receive more.
+ */
+function startDeliveries(
+  claim: () => Promise<number>,
+  { changes = false, is_at_limit = false }: { changes?: boolean; is_at_limit?: boolean } = {},
+): Loop[] {
+  const backlog = { tenant_id: 'a', endpoint_id: 'b' }
+  const scanned = is_at_limit ? [{ backlog, next_scan: 'after_attempt' }] : []
   const sequenced = changes
     ? [{ tenant_id: 'a', events: 1, deliveries: 1, trace_contexts: null }, { tenant_id: null }]
     : [{ tenant_id: null }]
@@ -120,7 +133,7 @@ function startDeliveries(claim: () => Promise<number>, { changes }: { changes: b
         return Promise.resolve([{ writers: [], at_s: performance.now() / 1000, server: '1' }])
       return text.includes('from sequence_events') ? Promise.resolve(sequenced) : undefined
     },
-    async () => ({ jobs: [], scanned: [], after: null, dropped: await claim() }),
+    async () => ({ jobs: [], scanned, after: null, dropped: await claim() }),
   )
   const performer = { room: () => 10, shares: { remainingQuota: () => undefined }, idleFor: () => 0 }
   return deliverEvents({ sql, log, database, idleness: { recordWork: () => {} } } as never, {
@@ -134,7 +147,7 @@ function startDeliveries(claim: () => Promise<number>, { changes }: { changes: b
 
 test('claims of deliveries pause after two slow ones, for five seconds at most', async () => {
   const pauses = await pausesAfter([1, 90, 90, 1_000, 1_000, 1], (claim) =>
-    startDeliveries(() => claim().then(() => 0), { changes: false }),
+    startDeliveries(() => claim().then(() => 0)),
   )
   expect(pauses.toSpliced(4, 1)).toEqual([200, 200, 360, 360, 200])
   // A pause of more than half a second ends with one of the ticks.
@@ -142,10 +155,17 @@ test('claims of deliveries pause after two slow ones, for five seconds at most',
   expect(pauses[4]).toBeLessThan(5_500)
 })
 
-test('a claim that drops many deliveries is not slow', async () => {
-  const pauses = await pausesAfter([90, 90, 90], (claim) =>
-    startDeliveries(() => claim().then(() => 20), { changes: false }),
+test('slow claims that leave due deliveries at the limit of an endpoint pause for a second at most', async () => {
+  const pauses = await pausesAfter([1_000, 1_000, 1_000, 1_000], (claim) =>
+    startDeliveries(() => claim().then(() => 0), { is_at_limit: true }),
   )
+  // A pause of more than half a second ends with one of the ticks.
+  expect(Math.max(...pauses)).toBeLessThanOrEqual(1_500)
+  expect(pauses.at(-1)).toBeGreaterThan(500)
+})
+
+test('a claim that drops many deliveries is not slow', async () => {
+  const pauses = await pausesAfter([90, 90, 90], (claim) => startDeliveries(() => claim().then(() => 20)))
   expect(pauses).toEqual([1, 1, 1])
 })
 

@@ -11,7 +11,14 @@ afterEach(() => void vi.useRealTimers())
 
 const NONE: Omit<DueJobs, 'queue'> = { ids: [], overdue: 0, others: 0, after: null }
 /** `after`: where the scan begins in the first of its queues. */
-type Scan = { queues: string[]; after: string | null; is_full: boolean; is_recent: boolean; at_ms: number }
+type Scan = {
+  queues: string[]
+  after: string | null
+  is_full: boolean
+  is_recent: boolean
+  leaves_lapsed: boolean
+  at_ms: number
+}
 
 /** Runs scans until `until` returns true. `answer`: the jobs of a queue that a scan finds, or its error. */
 async function scansUntil(
@@ -35,16 +42,25 @@ async function scansUntil(
   },
 ): Promise<Scan[]> {
   const scans: Scan[] = []
+  let leaves_lapsed = false
   const sql = fakeConnection((text, values) => {
+    // The condition is part of the statement, and comes first.
+    if (text.includes("lease_until > now() - interval '1 minute'")) leaves_lapsed ||= values.includes(true)
     if (!text.includes('with recursive visit as')) return undefined
     const scanned = values.find((value) => Array.isArray(value)) as QueueScan[]
+    const left = leaves_lapsed
+    leaves_lapsed = false
     return scan(scanned, {
       // Only a full scan reads leases.
       is_full: text.includes('lease_until <= now()'),
       is_recent: readsRecentRows(text),
+      leaves_lapsed: left,
     })
   })
-  async function scan(scanned: QueueScan[], kind: Pick<Scan, 'is_full' | 'is_recent'>): Promise<DueJobs[]> {
+  async function scan(
+    scanned: QueueScan[],
+    kind: Pick<Scan, 'is_full' | 'is_recent' | 'leaves_lapsed'>,
+  ): Promise<DueJobs[]> {
     const { after } = scanned[0]!
     const begun = { queues: scanned.map(({ queue }) => queue), after, ...kind, at_ms: performance.now() }
     const nth = scans.push(begun)
@@ -77,7 +93,10 @@ async function scansUntil(
       watchdog: { missed: () => {} },
     } as never,
   )
-  while (!until(scans)) await vi.advanceTimersToNextTimerAsync()
+  while (!until(scans)) {
+    expect(scans.length).toBeLessThan(10_000)
+    await vi.advanceTimersToNextTimerAsync()
+  }
   const closed = loop.close()
   await vi.runOnlyPendingTimersAsync()
   await closed
@@ -149,6 +168,20 @@ test('a scan that takes more than two seconds claims nothing and does not count,
   })
   expect(claimed).toEqual(['job 2'])
   expect(reachesOf(scans)).toEqual(Array.from({ length: 5 }, () => false))
+})
+
+test('full scans that always take more than two seconds claim jobs whose leases have just lapsed', async () => {
+  const claimed: string[] = []
+  const scans = await scansUntil(['payments'], {
+    takes_ms: () => 2_500,
+    answer: (_queue, _is_full, nth) => ({ ...NONE, ids: [String(nth)], others: 1 }),
+    perform: (id) => claimed.push(id),
+    until: untilFull(9),
+  })
+  expect(claimed.slice(0, 3)).toEqual(['2', '3', '4'])
+  const left = claimed.map((id) => scans[Number(id) - 1]!.leaves_lapsed)
+  expect(left.slice(0, 2)).toEqual([true, true])
+  expect(left.slice(-3)).toEqual([false, false, false])
 })
 
 describe.each([

@@ -13,8 +13,8 @@ type SequencedEvents = {
 
 /**
  * The recent rows of the outbox: those of events that were created at or after `since_s`, in Unix seconds. All rows are
- * recent on another server than `server`, also after a restart or switch, and before `seen_at_s`: the clock was set
- * back.
+ * recent on another server than `server`, also after a restart or switch (see `serverNow`), and before `seen_at_s`: the
+ * clock was set back.
  */
 export type RecentRows = { since_s: number; seen_at_s: number; server: string }
 

@@ -36,13 +36,13 @@ export function createScanReach(
 } {
   const pauseAfter = createScanPause()
   let all_due_at = -Infinity
-  function isReduced(): boolean {
-    if (mustReadAll()) all_due_at = -Infinity
-    return performance.now() < all_due_at
-  }
+  const isReduced = () => !mustReadAll() && performance.now() < all_due_at
   reportScan(scan, isReduced)
   return {
-    next: () => (isReduced() ? 'recent' : 'all'),
+    next() {
+      if (mustReadAll()) all_due_at = -Infinity
+      return isReduced() ? 'recent' : 'all'
+    },
     measured(reach, took_ms, rows) {
       if (reach !== 'all' || mustReadAll()) return
       const idle_ms = took_ms - ROW_MS * rows

@@ -42,6 +42,8 @@ const MAX_PAUSE_MS = 10_000
  * answers settle them. That takes them the driver's longest backoff, a second, and the longest delay between two tries.
  */
 const AFTER_FAILURE_MS = 3000
+/** A scan says nothing about the database unless it takes this many times as long as the last two of its kind. */
+const SLOWER_THAN_USUAL = 3
 const WATCHDOG_TIMEOUT_MS = 10_000
 /** The longest pause after slow checks of the watchdog, which also measure the age of the oldest due job. */
 const MAX_WATCHDOG_PAUSE_MS = 30_000
@@ -77,6 +79,7 @@ export function startSweep(
   let swept_at = 0
   let failed_at = -Infinity
   let scan_ms = 0
+  const tookUnusuallyLong = createSlownessCheck()
 
   // Whether the next scan may begin after the longer idle interval. Set when a scan begins, because a scan before the
   // longer interval must already claim the jobs whose wake-ups would count as lost before the next scan.
@@ -114,7 +117,7 @@ export function startSweep(
       throw error
     })
     measure()
-    if (scan_ms > SLOW_STATEMENT_MS) {
+    if (tookUnusuallyLong(kind, scan_ms)) {
       failed_at = performance.now()
       repeats_full = is_full
       // The next scan leaves lapsed leases alone, so its jobs are claimed however slow it is.
@@ -157,6 +160,20 @@ export function startSweep(
     loop.runNow()
   })
   return loop
+}
+
+/**
+ * Whether a scan took so long that the database may have failed meanwhile. Beside an old snapshot, each full scan may
+ * take seconds.
+ */
+function createSlownessCheck(): (kind: ScanKind, took_ms: number) => boolean {
+  const last: Partial<Record<ScanKind, number[]>> = {}
+  return (kind, took_ms) => {
+    const before = last[kind] ?? []
+    last[kind] = [...before, took_ms].slice(-2)
+    const usual_ms = before.length < 2 ? 0 : Math.min(...before)
+    return took_ms > Math.max(SLOW_STATEMENT_MS, SLOWER_THAN_USUAL * usual_ms)
+  }
 }
 
 /** Whether a scan ends its round through the tenants, and found no job that only full scans find. */

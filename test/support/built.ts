@@ -19,7 +19,7 @@ const PAGES: Build = {
 const SERVER: Build = {
   config: 'vite.server.config.ts',
   result: `dist/server/${BUILD_FILE}`,
-  sources: ['src', 'migrations', 'package.json', 'package-lock.json', 'vite.server.config.ts'],
+  sources: ['src', 'migrations', 'package.json', 'package-lock.json'],
 }
 
 /** Builds the pages unless the built pages are newer than all their sources. */

@@ -50,10 +50,13 @@ async function killAfterSend(system: System, random: Random): Promise<void> {
   // Without the pause, status callbacks would report that the messages were sent.
   await pauseCallbacks(true)
   try {
-    const ids = await Promise.all(
-      CHANNELS.map((channel) => sendMessage(system, channel, `${label}-${channel}`, to[channel])),
+    const performers = await Promise.all(
+      CHANNELS.map(async (channel) => {
+        const id = await sendMessage(system, channel, `${label}-${channel}`, to[channel])
+        // At once: the job stops waiting for its answer while the other message is requested again.
+        return await findPerformer(system, id, 0, 'messages')
+      }),
     )
-    const performers = await Promise.all(ids.map((id) => findPerformer(system, id, 0, 'messages')))
     for (const worker of new Set(performers.map((performer) => performer.worker))) {
       await worker.kill()
       await worker.start()
@@ -64,10 +67,6 @@ async function killAfterSend(system: System, random: Random): Promise<void> {
   }
 }
 
-/**
- * Sends replies whose keywords are processed late, because a reply from a number that has got no message is parked. The
- * verdict compares the keywords with the suppressions.
- */
 /**
  * Requests messages until the provider has sent one, and returns its id. A provider may refuse some, or give no answer.
  */
@@ -84,6 +83,10 @@ async function sendMessage(system: System, channel: Channel, label: string, to: 
   }
 }
 
+/**
+ * Sends replies whose keywords are processed late, because a reply from a number that has got no message is parked. The
+ * verdict compares the keywords with the suppressions.
+ */
 async function processKeywordsLate(system: System, random: Random): Promise<void> {
   const first = 2_300_000 + random.between(0, 7_000_000)
   const numbers = Array.from({ length: LATE_KEYWORDS }, (_, nth) => `+1646${first + nth}`)
