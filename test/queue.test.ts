@@ -7,12 +7,15 @@ import { createRedisBackend, Queue as BullQueue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { connectDatabase } from '#core/pool.ts'
+import { openPostgres } from '#queue/postgres.ts'
 import { type PublishedState, type Queue, type QueueConfig, migrateQueue, openQueue } from '#queue/queue.ts'
 import { redisPrefix } from '#queue/settings.ts'
 import { createWorker } from '#queue/worker.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { type EmbeddedRedis, startRedis } from '#start/redis.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
+import { startProxy } from '#test/proxy.ts'
 
 type Server = {
   config: QueueConfig
@@ -281,6 +284,24 @@ describe.each([
     expect(await performsWakeups(queue, 'silent', performed)).toBe(true)
     await expect.poll(() => queue.isDown(), POLLING).toBe(false)
   })
+})
+
+test('a connection to PostgreSQL that becomes silent counts as the loss of a queue there', async () => {
+  const server = await launchPostgres()
+  onTestFinished(() => server.remove())
+  const proxy = await startProxy(server.config.database_url)
+  onTestFinished(() => proxy.close())
+  const lost: string[] = []
+  const ignore = () => {}
+  const signals = { onLost: (reason: string) => void lost.push(reason), warn: ignore, changed: ignore }
+  const backend = openPostgres(server.config, { ...signals, failed: ignore })
+  onTestFinished(() => backend.close())
+  const sql = connectDatabase(proxy.url, { max: 1, application_name: 'test' })
+  onTestFinished(() => sql.end({ timeout: 1 }))
+  await sql`select 1`
+  expect(lost).toEqual([])
+  proxy.freeze()
+  await expect.poll(() => lost, POLLING).toEqual(['a connection to PostgreSQL became silent'])
 })
 
 describe('the queue on a faulty Redis', () => {

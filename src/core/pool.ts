@@ -28,6 +28,7 @@ const BARE_BEGIN = /^\s*(begin|start\s+transaction)\b/i
 const pending = new WeakMap<Sql, () => number>()
 /** Replaces the connections of each open pool of this process. */
 const renewals = new Set<() => void>()
+const silence_listeners = new Set<() => void>()
 
 /**
  * Opens a pool. Connections are opened on demand, and close after two minutes without use. All of them are replaced
@@ -65,7 +66,10 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   }
 
   function check(): void {
-    if (isSilent(traffic)) replace()
+    if (isSilent(traffic)) {
+      replace()
+      for (const listener of silence_listeners) listener()
+    }
     connections.check(PING_INTERVAL_MS)
   }
 
@@ -137,6 +141,15 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
 function refuseBegin(text: unknown): void {
   if (typeof text === 'string' && BARE_BEGIN.test(text))
     throw new Error('a transaction of a pool needs `begin`')
+}
+
+/**
+ * Calls `listener` whenever a connection of a pool of this process has become silent, and returns a function that ends
+ * this. For connections of other drivers to the same server, which do not notice their own silence.
+ */
+export function onSilentConnection(listener: () => void): () => void {
+  silence_listeners.add(listener)
+  return () => void silence_listeners.delete(listener)
 }
 
 /** Replaces all connections of this process to databases: their address may have moved to another server. */

@@ -4,6 +4,7 @@ import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import { toJobs, type WakeUpData } from './wakeup-messages.ts'
+import { onSilentConnection } from '#core/pool.ts'
 import { KEEPALIVE_SETTINGS, SESSION_SETTINGS } from '#core/postgres/settings.ts'
 import { withTimeout } from '#core/timeout.ts'
 import { wakeupOptions, close_limit_ms, defaultSchema, ping_interval_ms } from './settings.ts'
@@ -30,6 +31,8 @@ export function openPostgres(address: PostgresAddress, signals: BackendSignals):
   const sockets = createSockets()
   const pool = createPool(address, sockets, signals)
   const queueNamed = async (name: string) => (await pool.connected()).queueNamed(name)
+  // The connections on which workers listen send nothing, so they do not show that they are silent.
+  const stopWatching = onSilentConnection(() => signals.onLost('a connection to PostgreSQL became silent'))
 
   return {
     name: 'postgres',
@@ -63,6 +66,7 @@ export function openPostgres(address: PostgresAddress, signals: BackendSignals):
     startWorker: (options) => startWorker(address, options, signals.failed),
     listen: (onMessage) => listen(address, onMessage, signals.failed),
     async close() {
+      stopWatching()
       await pool.close()
       sockets.destroy()
     },
