@@ -161,7 +161,7 @@ test('slow claims that leave due deliveries at the limit of an endpoint pause fo
   )
   // A pause of more than half a second ends with one of the ticks.
   expect(Math.max(...pauses)).toBeLessThanOrEqual(1_500)
-  expect(pauses.at(-1)).toBeGreaterThan(500)
+  expect(pauses.at(-1)).toBeGreaterThanOrEqual(500)
 })
 
 test('a claim that drops many deliveries is not slow', async () => {
