@@ -16,7 +16,7 @@ const MAX_LINES = 300
 const SOURCE = /\.tsx?$/
 const IMPORT = /(?:\bfrom|\bimport|\bimport\()\s*['"]([^'"]+)['"]/g
 
-/** The allowed imports of each layer; `*` allows all imports. `layer/file` allows a single file of a layer. */
+/** The allowed imports of each layer; `*` allows all imports. `layer/name` allows a file or a folder of a layer. */
 const MAY_IMPORT: Record<string, string[]> = {
   core: [],
   jobs: ['core'],
@@ -35,7 +35,7 @@ const MAY_IMPORT: Record<string, string[]> = {
     'providers/twilio/events',
   ],
   dashboard: ['core', 'jobs', 'queue', 'domain', 'api'],
-  emulators: ['core'],
+  emulators: ['core', 'providers/sandbox'],
   commands: ['core', 'domain', 'queue', 'providers/lists', 'providers/stripe/events', 'start/restored'],
   start: ['*'],
   sdk: [],
@@ -76,6 +76,9 @@ async function readImports(): Promise<Import[]> {
 /** The pages in the browser: they import the SDK and no server code. */
 const isWeb = (file: string) => file.startsWith('dashboard/web/')
 
+/** The engine that the emulators and the sandbox share: it imports only `core` and itself, and no packages. */
+const isSandbox = (file: string) => file.startsWith('providers/sandbox/')
+
 function isAllowed({ file, layer, target }: Import): boolean {
   if (isWeb(file) && target.startsWith('#')) return target.startsWith('#sdk/')
   const allowed_imports = MAY_IMPORT[layer]
@@ -87,9 +90,10 @@ function isAllowed({ file, layer, target }: Import): boolean {
     const [other] = name.split('/')
     return (
       other !== layer &&
-      (allowed_imports.includes('*') || allowed_imports.includes(other!) || allowed_imports.includes(name))
+      allowed_imports.some((each) => each === '*' || name === each || name.startsWith(`${each}/`))
     )
   }
+  if (isSandbox(file) && !/^(?:\.|node:)/.test(target)) return false
   const owners = OWNERS[target.split('/')[0]!]
   return owners === undefined || owners.includes(layer)
 }
@@ -98,6 +102,7 @@ function staysWithinLayer({ file, layer, target }: Import): boolean {
   if (!target.startsWith('.')) return true
   const to = join(file, '..', target)
   if (isWeb(file) !== isWeb(to)) return false
+  if (isSandbox(file) && !isSandbox(to)) return false
   return to.split('/')[0] === layer && (SOURCE.test(target) || (isWeb(to) && target.endsWith('.css')))
 }
 
@@ -295,8 +300,8 @@ test('only the ledger writes accounts and transfers', async () => {
   expect(writers).toEqual(['src/domain/ledger.ts'])
 })
 
-/** The emulators are separate programs: they use Stripe's terms, and only `start` imports them. */
-const isEmulator = (file: string) => file.startsWith('src/emulators/')
+/** The emulators are separate programs: they and the engine of the sandbox use Stripe's terms. */
+const isEmulator = (file: string) => /^src\/(?:emulators|providers\/sandbox)\//.test(file)
 /** The pages in the browser are a separate program: they cannot import server code. */
 const isPage = (file: string) => file.startsWith('src/dashboard/web/')
 const DECLARATION =
@@ -387,6 +392,19 @@ test('the check of imports finds a domain file that imports a provider', () => {
   expect(isAllowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/stripe/client.ts' })).toBe(
     false,
   )
+})
+
+test('the check of imports finds an emulator that imports a client of a provider, and an engine that imports more than `core`', () => {
+  const emulator = { file: 'emulators/stripe/x.ts', layer: 'emulators' }
+  expect(isAllowed({ ...emulator, target: '#providers/sandbox/stripe/engine.ts' })).toBe(true)
+  for (const target of ['#providers/stripe/client.ts', '#providers/sandboxes.ts', 'stripe'])
+    expect([target, isAllowed({ ...emulator, target })]).toEqual([target, false])
+  const engine = { file: 'providers/sandbox/stripe/x.ts', layer: 'providers' }
+  for (const target of ['#core/money.ts', 'node:crypto', './store.ts'])
+    expect([target, isAllowed({ ...engine, target })]).toEqual([target, true])
+  for (const target of ['#domain/areas.ts', '#emulators/shared/http.ts', 'stripe', 'undici'])
+    expect([target, isAllowed({ ...engine, target })]).toEqual([target, false])
+  expect(staysWithinLayer({ ...engine, target: '../../http.ts' })).toBe(false)
 })
 
 /**

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import type { Stripe } from 'stripe'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startStripeEmulator } from '#emulators/stripe/main.ts'
-import { findRoute } from '#emulators/stripe/routes.ts'
+import { findRoute } from '#providers/sandbox/stripe/routes.ts'
 import { clientsOf, EMULATOR_KEY, refusal } from '#test/stripe-emulator.ts'
 
 /** The operations that the product or the tests use, each with the type of its parameters in Stripe's SDK. */

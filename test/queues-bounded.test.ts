@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { createBatcher } from '#core/batch.ts'
 import { createByteLimiters, createFairGate, createGate } from '#core/gate.ts'
 import { emptyRequestLog, logRequest } from '#emulators/shared/requests.ts'
-import { emptyIdempotency, storeAnswer } from '#emulators/stripe/idempotency.ts'
+import { emptyIdempotency, storeAnswer } from '#providers/sandbox/stripe/idempotency.ts'
 
 const ROOT = new URL('../', import.meta.url)
 /** Calls that create a queue. */

@@ -1,6 +1,6 @@
 // Payouts until they are paid: requested, accepted by the provider, and posted after its notification.
 import type postgres from 'postgres'
-import { SETTLE_DELAY_MS } from '#emulators/stripe/schedule.ts'
+import { SETTLE_DELAY_MS } from '#providers/sandbox/stripe/schedule.ts'
 import { runAlternately } from '../../compare.ts'
 import { closedLoop } from '../../load.ts'
 import type { System } from '../../system.ts'

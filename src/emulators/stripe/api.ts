@@ -1,178 +1,99 @@
-// The API: authentication, idempotency, scripted faults, and the operations.
+// The API: passes requests to the engine, and adds scripted faults and the request log.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { refused, reply, type ApiRequest } from './answers.ts'
-import { nowMs, type Emulator } from './emulator.ts'
 import {
+  invalidApiKey,
   keyInUse,
-  parameterRefused,
   rateLimited,
-  Refusal,
   requestRefused,
   serverError,
-  unknownUrl,
-  invalidApiKey,
-} from './errors.ts'
-import { checkExpand, expandList, snapshotOf } from './expand.ts'
+  type Refusal,
+  type StripeError,
+} from '#providers/sandbox/stripe/errors.ts'
+import type { Answer } from '#providers/sandbox/stripe/idempotency.ts'
+import {
+  admitRequest,
+  answerRequest,
+  storeUnderKey,
+  type AdmittedRequest,
+} from '#providers/sandbox/stripe/requests.ts'
+import { refused, respond } from '#providers/sandbox/stripe/responses.ts'
 import { countHit, holdRequest, nextFault, type Fault } from '../shared/faults.ts'
-import { header, send, sendHalf, type Exchange } from '../shared/http.ts'
-import { findAnswer, fingerprintOf, storeAnswer, type Answer } from './idempotency.ts'
-import { stripeId } from './ids.ts'
-import { stringsOf } from './params.ts'
-import { parseForm } from './parse.ts'
-import { expireDue } from './payment-intents.ts'
-import { API_VERSION } from './render.ts'
-import { logRequest } from '../shared/requests.ts'
-import type { PathIds, Route } from './route.ts'
-import { checkParams } from './rules.ts'
-import { findRoute } from './routes.ts'
+import { send, sendHalf, type Exchange } from '../shared/http.ts'
+import { logRequest, type LoggedRequest } from '../shared/requests.ts'
+import type { Emulator } from './emulator.ts'
 
-const MAX_KEY_LENGTH = 255
+/** A request in progress. */
+type ApiRequest = AdmittedRequest & { exchange: Exchange; log: LoggedRequest | null }
 
 /** Handles requests under `/v1/`. */
 export function answerApi(emulator: Emulator, exchange: Exchange): void {
-  const { request, method, path, body } = exchange
-  const request_id = stripeId('req_', 14)
-  const key = method === 'POST' ? header(request, 'idempotency-key') : null
+  const { engine, faults } = emulator
+  const { request, method, path, query, body } = exchange
+  const admitted = admitRequest(engine, { method, path, query, body, headers: request.headers })
+  const { key, request_id, refusal } = admitted
   const log = logRequest(emulator.requests, { method, path, idempotency_key: key, request_id })
-  const api_request: ApiRequest = {
-    exchange,
-    request_id,
-    key,
-    fingerprint: key === null ? '' : fingerprintOf(path, body),
-    stored: null,
-    log,
-  }
-  let fault: Fault | null = null
-  let found: { route: Route; ids: PathIds } | null = null
-  try {
-    checkKey(emulator, exchange)
-    found = findRoute(method, path)
-    if (!found) throw unknownUrl(method, path)
-    if (key !== null) {
-      if (key.length > MAX_KEY_LENGTH)
-        throw parameterRefused(`Idempotency keys can be up to ${MAX_KEY_LENGTH} characters`, undefined)
-      api_request.stored = findAnswer(emulator.idempotency, key, api_request.fingerprint, nowMs(emulator))
-    }
-    if (emulator.faults.list.length > 0)
-      fault = nextFault(emulator.faults, method, path, `${path}?${exchange.query}\n${body}`)
-  } catch (error) {
-    return reply(emulator, api_request, refused(error, request_id))
-  }
-  if (!fault)
-    return reply(
-      emulator,
-      api_request,
-      api_request.stored ?? perform(emulator, api_request, found.route, found.ids),
-    )
-  performWithFault(emulator, api_request, found.route, found.ids, fault).catch((error: unknown) => {
+  const api_request: ApiRequest = { ...admitted, exchange, log }
+  const fault =
+    refusal === null && faults.list.length > 0
+      ? nextFault(faults, method, path, `${path}?${query}\n${body}`)
+      : null
+  if (!fault) return reply(emulator, api_request, answerRequest(engine, api_request))
+  answerWithFault(emulator, api_request, fault).catch((error: unknown) => {
     console.error(error)
     exchange.response.destroy()
   })
 }
 
-function checkKey(emulator: Emulator, { request }: Exchange): void {
-  const authorization = header(request, 'authorization')
-  const [scheme, credentials = ''] = authorization?.split(' ') ?? []
-  const key =
-    scheme?.toLowerCase() === 'basic'
-      ? Buffer.from(credentials, 'base64').toString('utf8').split(':')[0]!
-      : credentials
-  if (key === '') throw invalidApiKey(null)
-  if (emulator.api_key !== null && !emulator.api_key.split(',').includes(key)) throw invalidApiKey(key)
-}
-
-/** Performs the operation and stores the answer under the key. */
-function perform(emulator: Emulator, api_request: ApiRequest, route: Route, ids: PathIds): Answer {
-  let answer: Answer
-  try {
-    answer = execute(emulator, api_request, route, ids)
-  } catch (error) {
-    answer = refused(error, api_request.request_id)
-    if (!(error instanceof Refusal) || !error.executed) return answer
-  }
-  storeUnderKey(emulator, api_request, answer)
-  return answer
-}
-
-function execute(
-  emulator: Emulator,
-  { exchange, request_id, key }: ApiRequest,
-  route: Route,
-  ids: PathIds,
-): Answer {
-  checkHeaders(exchange)
-  const params = parseForm(exchange.method === 'GET' ? exchange.query : exchange.body)
-  checkParams(params, route.accepts)
-  const expand = params['expand'] === undefined ? [] : stringsOf(params, 'expand')
-  if (route.object !== null) checkExpand(route.object, expand, 'list' in route)
-  expireDue(emulator)
-  if ('one' in route) {
-    const object = route.one(emulator, { source: 'api', request_id, idempotency_key: key }, ids, params)
-    return { status: 200, content: snapshotOf(emulator.store, object, expand) }
-  }
-  if ('rendered' in route) return { status: 200, content: JSON.stringify(route.rendered(emulator, ids)) }
-  const list = route.list(emulator, params, ids)
-  expandList(list.data, expand, emulator.store, emulator.url)
-  return { status: 200, content: JSON.stringify(list) }
-}
-
-/** Refuses other API versions, and bodies that are not forms. */
-function checkHeaders({ request, method, body }: Exchange): void {
-  const version = header(request, 'stripe-version')
-  if (version !== null && version !== API_VERSION)
-    throw parameterRefused(`Invalid Stripe API version: ${version}`, undefined)
-  const type = header(request, 'content-type')
-  if (method === 'POST' && body !== '' && !type?.startsWith('application/x-www-form-urlencoded'))
-    throw parameterRefused(
-      'Invalid request (check that your POST content type is application/x-www-form-urlencoded).',
-      undefined,
-    )
-}
-
-function storeUnderKey(
-  emulator: Emulator,
-  { key, fingerprint, request_id }: ApiRequest,
+/** Sends the answer and completes the log entry of the request. */
+function reply(
+  { engine }: Emulator,
+  api_request: ApiRequest,
   answer: Answer,
+  how = send,
+  more: Record<string, string> = {},
 ): void {
-  if (key !== null)
-    storeAnswer(emulator.idempotency, key, { ...answer, fingerprint, request_id, at_ms: nowMs(emulator) })
+  const { exchange, log } = api_request
+  const { status, headers, body } = respond(engine, api_request, answer)
+  if (log) {
+    log.status = status
+    if (status >= 400) log.refusal = reasonOf(body)
+    if (headers['idempotent-replayed'] !== undefined) log.replayed = true
+  }
+  how(exchange.response, status, { ...headers, ...more }, body)
+}
+
+function reasonOf(body: string): string {
+  const { error } = JSON.parse(body) as { error: StripeError }
+  return error.decline_code ?? error.code ?? error.message
 }
 
 /** Handles a request with a fault. Until the answer, the idempotency key of the request is in use. */
-async function performWithFault(
-  emulator: Emulator,
-  api_request: ApiRequest,
-  route: Route,
-  ids: PathIds,
-  fault: Fault,
-): Promise<void> {
-  const { exchange, key, stored } = api_request
-  const { inFlight } = emulator.idempotency
-  if (api_request.log) api_request.log.fault = fault.id
+async function answerWithFault(emulator: Emulator, api_request: ApiRequest, fault: Fault): Promise<void> {
+  const { engine, faults } = emulator
+  const { exchange, log, key, request_id, stored } = api_request
+  const { inFlight } = engine.idempotency
+  if (log) log.fault = fault.id
   if (key !== null) inFlight.set(key, api_request.fingerprint)
   try {
-    if (fault.action === null) countHit(emulator.faults, fault)
+    if (fault.action === null) countHit(faults, fault)
     if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
     if (emulator.closed) return
-    let done = fault.when === 'after' ? (stored ?? perform(emulator, api_request, route, ids)) : null
+    let done = fault.when === 'after' ? answerRequest(engine, api_request) : null
     const refusal = refusalOfFault(fault)
-    if (refusal && !stored)
-      storeUnderKey(emulator, api_request, (done = refused(refusal, api_request.request_id)))
-    if (fault.action !== null && fault.action !== 'hold') countHit(emulator.faults, fault)
+    if (refusal && !stored) {
+      done = refused(engine, request_id, refusal)
+      storeUnderKey(engine, api_request, done)
+    }
+    if (fault.action !== null && fault.action !== 'hold') countHit(faults, fault)
     if (fault.action === 'hold') {
       const released = holdRequest(fault)
-      countHit(emulator.faults, fault)
+      countHit(faults, fault)
       await released
     }
-    sendFaultyAnswer(
-      emulator,
-      api_request,
-      fault,
-      () => (done ??= stored ?? perform(emulator, api_request, route, ids)),
-    )
+    sendFaultyAnswer(emulator, api_request, fault, () => (done ??= answerRequest(engine, api_request)))
   } finally {
     if (key !== null) inFlight.delete(key)
-    if (exchange.response.destroyed && api_request.log) api_request.log.status = 0
+    if (exchange.response.destroyed && log) log.status = 0
   }
 }
 
@@ -189,8 +110,10 @@ function sendFaultyAnswer(
   fault: Fault,
   answer: () => Answer,
 ): void {
-  const { response } = api_request.exchange
-  const ids = { 'request-id': api_request.request_id }
+  const { key, request_id, exchange } = api_request
+  const { response } = exchange
+  const ids = { 'request-id': request_id }
+  const refuse = (refusal: Refusal) => refused(emulator.engine, request_id, refusal)
   switch (fault.action) {
     case null:
     case 'hold':
@@ -201,25 +124,21 @@ function sendFaultyAnswer(
       response.destroy()
       return
     case 'error_500_unstored':
-      return reply(emulator, api_request, refused(serverError(), api_request.request_id))
+      return reply(emulator, api_request, refuse(serverError()))
     case 'conflict_409':
-      return reply(
-        emulator,
-        api_request,
-        refused(keyInUse(api_request.key ?? 'none'), api_request.request_id),
-      )
+      return reply(emulator, api_request, refuse(keyInUse(key ?? 'none')))
     case 'rate_limited_429': {
       const retry_header: Record<string, string> =
         fault.retry_after_s === null ? {} : { 'retry-after': String(fault.retry_after_s) }
-      return reply(emulator, api_request, refused(rateLimited(), api_request.request_id), send, retry_header)
+      return reply(emulator, api_request, refuse(rateLimited()), send, retry_header)
     }
     case 'refuse_401':
-      return reply(emulator, api_request, refused(invalidApiKey('sk_test_refused'), api_request.request_id))
+      return reply(emulator, api_request, refuse(invalidApiKey('sk_test_refused')))
     case 'cut_body':
       return reply(
         emulator,
         api_request,
-        fault.when === 'after' ? answer() : refused(serverError(), api_request.request_id),
+        fault.when === 'after' ? answer() : refuse(serverError()),
         sendHalf,
       )
     case 'html_503':

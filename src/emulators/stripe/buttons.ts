@@ -1,72 +1,72 @@
 // The buttons of the page: each is a form that redirects back to the page.
-import { BANK_CALL, BROWSER_CALL, DASHBOARD_CALL } from '../shared/call.ts'
-import { statusOf } from './control-parts.ts'
-import { closeDispute, DISPUTE_FINAL_STATUSES, findDispute } from './disputes.ts'
-import type { Emulator } from './emulator.ts'
-import { parameterRefused, Refusal } from './errors.ts'
-import { addFault, STRIPE_FAULT_TARGETS } from './faults.ts'
+import { BANK_CALL, BROWSER_CALL, DASHBOARD_CALL } from '#providers/sandbox/stripe/call.ts'
+import { closeDispute, DISPUTE_FINAL_STATUSES, findDispute } from '#providers/sandbox/stripe/disputes.ts'
+import { parameterRefused, Refusal } from '#providers/sandbox/stripe/errors.ts'
+import { findSession, SESSION_STATUSES, settleSession } from '#providers/sandbox/stripe/identity.ts'
+import type { Params } from '#providers/sandbox/stripe/parse.ts'
+import { cancelIntent, captureIntent, confirmIntent, expireIntent, findIntent } from '#providers/sandbox/stripe/payment-intents.ts'
+import { findPayout, PAYOUT_FINAL_STATUSES, settlePayout } from '#providers/sandbox/stripe/payouts.ts'
+import { createRefund, findRefund, settleRefund } from '#providers/sandbox/stripe/refunds.ts'
+import { findTopup, settleTopup, TOPUP_FINAL_STATUSES } from '#providers/sandbox/stripe/topups.ts'
+import { findTransfer, reverseTransfer } from '#providers/sandbox/stripe/transfers.ts'
 import { buttonFields, faultButtons, problemPage, type ButtonFields } from '../shared/fault-page.ts'
 import { sendPage } from '../shared/html.ts'
 import { send, type Exchange } from '../shared/http.ts'
-import { findSession, SESSION_STATUSES, settleSession } from './identity.ts'
-import type { Params } from './parse.ts'
-import { cancelIntent, captureIntent, confirmIntent, expireIntent, findIntent } from './payment-intents.ts'
-import { findPayout, PAYOUT_FINAL_STATUSES, settlePayout } from './payouts.ts'
-import { createRefund, findRefund, settleRefund } from './refunds.ts'
-import { findTopup, settleTopup, TOPUP_FINAL_STATUSES } from './topups.ts'
-import { findTransfer, reverseTransfer } from './transfers.ts'
+import { statusOf } from './control-parts.ts'
+import type { Emulator } from './emulator.ts'
+import { addFault, STRIPE_FAULT_TARGETS } from './faults.ts'
 
 const REFUND_FINAL_STATUSES = ['succeeded', 'failed'] as const
 
 const BUTTONS: Record<string, (emulator: Emulator, fields: ButtonFields) => unknown> = {
-  confirm: (emulator, { id, value }) =>
+  confirm: ({ engine }, { id, value }) =>
     ignoreDecline(() =>
-      confirmIntent(emulator, BROWSER_CALL, findIntent(emulator, id), { payment_method: value }),
+      confirmIntent(engine, BROWSER_CALL, findIntent(engine, id), { payment_method: value }),
     ),
-  capture: (emulator, { id }) => captureIntent(emulator, DASHBOARD_CALL, findIntent(emulator, id), {}),
-  cancel: (emulator, { id }) => cancelIntent(emulator, DASHBOARD_CALL, findIntent(emulator, id), {}),
-  expire: (emulator, { id }) => expireIntent(emulator, findIntent(emulator, id)),
-  refund: (emulator, { id }) => createRefund(emulator, DASHBOARD_CALL, { payment_intent: id }),
-  settle: (emulator, { id, value }) =>
+  capture: ({ engine }, { id }) => captureIntent(engine, DASHBOARD_CALL, findIntent(engine, id), {}),
+  cancel: ({ engine }, { id }) => cancelIntent(engine, DASHBOARD_CALL, findIntent(engine, id), {}),
+  expire: ({ engine }, { id }) => expireIntent(engine, findIntent(engine, id)),
+  refund: ({ engine }, { id }) => createRefund(engine, DASHBOARD_CALL, { payment_intent: id }),
+  settle: ({ engine }, { id, value }) =>
     settleRefund(
-      emulator,
+      engine,
       DASHBOARD_CALL,
-      findRefund(emulator, id),
+      findRefund(engine, id),
       statusOf({ status: value }, REFUND_FINAL_STATUSES),
       null,
     ),
-  close_dispute: (emulator, { id, value }) =>
+  close_dispute: ({ engine }, { id, value }) =>
     closeDispute(
-      emulator,
+      engine,
       BANK_CALL,
-      findDispute(emulator, id),
+      findDispute(engine, id),
       statusOf({ status: value }, DISPUTE_FINAL_STATUSES),
     ),
-  settle_payout: (emulator, { id, value }) =>
+  settle_payout: ({ engine }, { id, value }) =>
     settlePayout(
-      emulator,
+      engine,
       BANK_CALL,
-      findPayout(emulator, id),
+      findPayout(engine, id),
       statusOf({ status: value }, PAYOUT_FINAL_STATUSES),
     ),
-  settle_topup: (emulator, { id, value }) =>
+  settle_topup: ({ engine }, { id, value }) =>
     settleTopup(
-      emulator,
+      engine,
       BANK_CALL,
-      findTopup(emulator, id),
+      findTopup(engine, id),
       statusOf({ status: value }, TOPUP_FINAL_STATUSES),
     ),
-  settle_session: (emulator, { id, value }) =>
+  settle_session: ({ engine }, { id, value }) =>
     settleSession(
-      emulator,
+      engine,
       DASHBOARD_CALL,
-      findSession(emulator, id),
+      findSession(engine, id),
       statusOf({ status: value }, SESSION_STATUSES),
     ),
-  reverse: (emulator, { id, amount }) =>
-    reverseTransfer(emulator, DASHBOARD_CALL, findTransfer(emulator, id), { amount }),
+  reverse: ({ engine }, { id, amount }) =>
+    reverseTransfer(engine, DASHBOARD_CALL, findTransfer(engine, id), { amount }),
   ...faultButtons(addFault, STRIPE_FAULT_TARGETS),
-  webhooks: (emulator, { value }) => emulator.webhooks?.change({ paused: value === 'pause' }),
+  webhooks: ({ webhooks }, { value }) => webhooks?.change({ paused: value === 'pause' }),
 }
 
 /** Runs the action of a button and redirects to the page, or shows the reason of a refusal. */

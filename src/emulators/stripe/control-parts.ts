@@ -1,8 +1,8 @@
 // The type of controls, and readers of their bodies.
+import { parameterRefused } from '#providers/sandbox/stripe/errors.ts'
+import type { Params } from '#providers/sandbox/stripe/parse.ts'
 import type { Control } from '../shared/controls.ts'
 import type { Emulator } from './emulator.ts'
-import { parameterRefused } from './errors.ts'
-import type { Params } from './parse.ts'
 
 export type StripeControl = Control<Emulator, Params>
 

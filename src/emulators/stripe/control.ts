@@ -1,31 +1,32 @@
 // The controls under `/_emulator/`: the buyer, the dashboard, the clock, webhooks, faults and the record of effects.
-import { ACCOUNT_CONTROLS } from './account.ts'
-import { authenticate } from './confirmation.ts'
-import { EFFECT_FILTERS, findEffects } from '../shared/effects.ts'
-import { BALANCE_CONTROLS } from './control-balance.ts'
-import { IDENTITY_CONTROLS } from './control-identity.ts'
-import { asParams, statusOf, type StripeControl } from './control-parts.ts'
-import { BROWSER_CALL, DASHBOARD_CALL } from '../shared/call.ts'
-import { nowMs, type Emulator } from './emulator.ts'
-import { errorBody, parameterRefused, Refusal, unknownUrl } from './errors.ts'
-import { findEvent } from './events.ts'
-import { addFault } from './faults.ts'
-import { answerControls, faultControls, textOf, type EmulatorErrors } from '../shared/controls.ts'
-import { document, sendPage } from '../shared/html.ts'
-import { header, send, type Exchange } from '../shared/http.ts'
-import { pressButton } from './buttons.ts'
-import { authenticationPage } from './page.ts'
-import { parseForm, isParams, type Params } from './parse.ts'
+import { BROWSER_CALL, DASHBOARD_CALL } from '#providers/sandbox/stripe/call.ts'
+import { authenticate } from '#providers/sandbox/stripe/confirmation.ts'
+import { moveClock } from '#providers/sandbox/stripe/due.ts'
+import { nowMs } from '#providers/sandbox/stripe/engine.ts'
+import { errorBody, parameterRefused, Refusal, unknownUrl } from '#providers/sandbox/stripe/errors.ts'
+import { findEvent } from '#providers/sandbox/stripe/events.ts'
+import { parseForm, isParams, type Params } from '#providers/sandbox/stripe/parse.ts'
 import {
   cancelIntent,
   captureIntent,
   confirmIntent,
-  expireDue,
   expireIntent,
   findIntent,
-} from './payment-intents.ts'
-import { createRefund, findRefund, settleRefund } from './refunds.ts'
-import { render } from './render.ts'
+} from '#providers/sandbox/stripe/payment-intents.ts'
+import { createRefund, findRefund, settleRefund } from '#providers/sandbox/stripe/refunds.ts'
+import { render } from '#providers/sandbox/stripe/render.ts'
+import { answerControls, faultControls, textOf, type EmulatorErrors } from '../shared/controls.ts'
+import { document, sendPage } from '../shared/html.ts'
+import { header, send, type Exchange } from '../shared/http.ts'
+import { pressButton } from './buttons.ts'
+import { ACCOUNT_CONTROLS } from './control-account.ts'
+import { BALANCE_CONTROLS } from './control-balance.ts'
+import { IDENTITY_CONTROLS } from './control-identity.ts'
+import { asParams, statusOf, type StripeControl } from './control-parts.ts'
+import { EFFECT_FILTERS, findEffects } from './effects.ts'
+import type { Emulator } from './emulator.ts'
+import { addFault } from './faults.ts'
+import { authenticationPage } from './page.ts'
 
 const SETTLED = ['succeeded', 'failed', 'canceled', 'requires_action', 'pending'] as const
 
@@ -46,13 +47,13 @@ const CONTROLS = new Map<string, StripeControl>([
   // The buyer's browser.
   [
     'POST payment_intents/:id/confirm',
-    (emulator, id, body) =>
-      render(confirmIntent(emulator, BROWSER_CALL, findIntent(emulator, id), asParams(body)), emulator.url),
+    ({ engine }, id, body) =>
+      render(confirmIntent(engine, BROWSER_CALL, findIntent(engine, id), asParams(body)), engine.pages_url),
   ],
   [
     'GET payment_intents/:id/authenticate',
-    (emulator, id, _body, _query, { response }) => {
-      const intent = findIntent(emulator, id)
+    ({ engine }, id, _body, _query, { response }) => {
+      const intent = findIntent(engine, id)
       sendPage(response, 200, authenticationPage(intent), intent.return_url)
     },
   ],
@@ -61,27 +62,27 @@ const CONTROLS = new Map<string, StripeControl>([
   // The acts of a person in Stripe's dashboard.
   [
     'POST payment_intents/:id/capture',
-    (emulator, id, body) =>
-      render(captureIntent(emulator, DASHBOARD_CALL, findIntent(emulator, id), asParams(body)), emulator.url),
+    ({ engine }, id, body) =>
+      render(captureIntent(engine, DASHBOARD_CALL, findIntent(engine, id), asParams(body)), engine.pages_url),
   ],
   [
     'POST payment_intents/:id/cancel',
-    (emulator, id, body) =>
-      render(cancelIntent(emulator, DASHBOARD_CALL, findIntent(emulator, id), asParams(body)), emulator.url),
+    ({ engine }, id, body) =>
+      render(cancelIntent(engine, DASHBOARD_CALL, findIntent(engine, id), asParams(body)), engine.pages_url),
   ],
   [
     'POST refunds',
-    (emulator, _id, body) => render(createRefund(emulator, DASHBOARD_CALL, asParams(body)), emulator.url),
+    ({ engine }, _id, body) => render(createRefund(engine, DASHBOARD_CALL, asParams(body)), engine.pages_url),
   ],
 
   // Expiry, bank decisions and the clock.
   [
     'POST payment_intents/:id/expire',
-    (emulator, id) => render(expireIntent(emulator, findIntent(emulator, id)), emulator.url),
+    ({ engine }, id) => render(expireIntent(engine, findIntent(engine, id)), engine.pages_url),
   ],
   ['POST refunds/:id/settle', settleRefundControl],
   ['POST clock', advanceClock],
-  ['GET clock', (emulator) => ({ now_ms: nowMs(emulator), offset_ms: emulator.clock.offset_ms })],
+  ['GET clock', ({ engine }) => ({ now_ms: nowMs(engine), offset_ms: engine.clock.offset_ms })],
 
   // Notifications.
   ['POST webhooks', changeWebhooks],
@@ -112,7 +113,7 @@ export async function answerControl(emulator: Emulator, exchange: Exchange): Pro
  * `return_url`, or with a page if there is none.
  */
 function answerChallenge(
-  emulator: Emulator,
+  { engine }: Emulator,
   id: string,
   body: Record<string, unknown>,
   _query: Params,
@@ -121,9 +122,9 @@ function answerChallenge(
   const outcome = body['outcome'] ?? 'succeed'
   if (outcome !== 'succeed' && outcome !== 'fail')
     throw parameterRefused('Invalid outcome: must be one of succeed, fail', 'outcome')
-  const intent = authenticate(emulator, BROWSER_CALL, findIntent(emulator, id), outcome)
+  const intent = authenticate(engine, BROWSER_CALL, findIntent(engine, id), outcome)
   const isForm = header(request, 'content-type')?.startsWith('application/x-www-form-urlencoded')
-  if (!isForm) return render(intent, emulator.url)
+  if (!isForm) return render(intent, engine.pages_url)
   if (intent.return_url === null) {
     sendPage(response, 200, document('Authentication', '<p>Thank you. You can close this page.</p>'))
     return null
@@ -136,23 +137,22 @@ function answerChallenge(
   return null
 }
 
-function settleRefundControl(emulator: Emulator, id: string, body: Record<string, unknown>): unknown {
+function settleRefundControl({ engine }: Emulator, id: string, body: Record<string, unknown>): unknown {
   const status = statusOf(body, SETTLED)
   const reason = textOf(body, 'failure_reason') ?? null
   return render(
-    settleRefund(emulator, DASHBOARD_CALL, findRefund(emulator, id), status, reason),
-    emulator.url,
+    settleRefund(engine, DASHBOARD_CALL, findRefund(engine, id), status, reason),
+    engine.pages_url,
   )
 }
 
-function advanceClock(emulator: Emulator, _id: string, body: Record<string, unknown>): unknown {
+function advanceClock({ engine, timer }: Emulator, _id: string, body: Record<string, unknown>): unknown {
   const by_ms = body['advance_ms']
   if (typeof by_ms !== 'number' || !Number.isFinite(by_ms))
     throw parameterRefused('Invalid advance_ms: must be a number', 'advance_ms')
-  emulator.clock.offset_ms += by_ms
-  emulator.journal?.append({ clock: { offset_ms: emulator.clock.offset_ms } })
-  expireDue(emulator)
-  return { now_ms: nowMs(emulator), offset_ms: emulator.clock.offset_ms }
+  moveClock(engine, by_ms)
+  timer.arm()
+  return { now_ms: nowMs(engine), offset_ms: engine.clock.offset_ms }
 }
 
 function changeWebhooks(emulator: Emulator, _id: string, body: Record<string, unknown>): unknown {
@@ -169,20 +169,21 @@ function changeWebhooks(emulator: Emulator, _id: string, body: Record<string, un
   return describeWebhooks(emulator)
 }
 
-/** The state of the webhook sender. `to_come`: number of scheduled changes that will send events. */
-function describeWebhooks(emulator: Emulator): unknown {
-  return { ...(emulator.webhooks?.describe() ?? { url: null }), to_come: emulator.timers.size }
+/** The state of the webhook sender. `to_come`: number of scheduled changes that will soon send events. */
+function describeWebhooks({ webhooks, engine }: Emulator): unknown {
+  const soon = [...engine.schedule.byKey.values()].filter(({ kind }) => kind !== 'hold')
+  return { ...(webhooks?.describe() ?? { url: null }), to_come: soon.length }
 }
 
-async function sendEvent(emulator: Emulator, id: string): Promise<unknown> {
-  const event = findEvent(emulator, id)
-  if (!emulator.webhooks) throw parameterRefused('There is no webhook endpoint.', undefined)
-  return { id, status: await emulator.webhooks.sendNow(event) }
+async function sendEvent({ engine, webhooks }: Emulator, id: string): Promise<unknown> {
+  const event = findEvent(engine, id)
+  if (!webhooks) throw parameterRefused('There is no webhook endpoint.', undefined)
+  return { id, status: await webhooks.sendNow(event) }
 }
 
-async function showEffects(emulator: Emulator, _id: string, _body: unknown, query: Params): Promise<unknown> {
+async function showEffects({ effects }: Emulator, _id: string, _body: unknown, query: Params): Promise<unknown> {
   const { after_seq, metadata } = query
-  const data = await findEffects(emulator.effects, {
+  const data = await findEffects(effects, {
     ...Object.fromEntries(EFFECT_FILTERS.map((name) => [name, textOf(query, name)])),
     after_seq: after_seq === undefined ? 0 : Number(after_seq),
     metadata: isParams(metadata) ? (metadata as Record<string, string>) : {},

@@ -1,49 +1,50 @@
-// The state of the emulator, its clock and its record of effects.
+// The state of the emulator: the engine, and what the emulator adds to it.
+import { createEngine, type Engine, type EngineOptions } from '#providers/sandbox/stripe/engine.ts'
 import type { AppendFile } from '../shared/append-file.ts'
-import type { Effects } from '../shared/effects.ts'
-import type { EventLog } from './event-log.ts'
-import type { Faults } from '../shared/faults.ts'
-import type { Idempotency } from './idempotency.ts'
-import type { RequestLog } from '../shared/requests.ts'
-import type { Store } from './store.ts'
+import { emptyFaults, type Faults } from '../shared/faults.ts'
+import { emptyRequestLog, type RequestLog } from '../shared/requests.ts'
+import { writeEffect, type Effects } from './effects.ts'
+import { createChangeTimer, type ChangeTimer } from './timer.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export type Emulator = {
   /** The URL of the emulator, e.g. `http://127.0.0.1:12111`. */
   url: string
-  /** The API key; null: any key is accepted. */
-  api_key: string | null
-  /** The id of the account that the key belongs to. */
-  account: string
-  capture_window_ms: number
-  search_lag_ms: number
-  /** Time that a payout to `ba_lateReturn` stays paid before the bank returns it. */
-  late_return_ms: number
-  /** Whether released holds are also reported as refunds, as Stripe may do. */
-  release_refunds: boolean
-  clock: { offset_ms: number }
-  store: Store
-  events: EventLog
+  engine: Engine
   effects: Effects
-  idempotency: Idempotency
   faults: Faults
   requests: RequestLog
   webhooks: Webhooks | null
+  /** The file of the engine's journal. */
   journal: AppendFile | null
-  /** Payment intents with a hold, in order of expiry. */
-  holds: { id: string; until_ms: number }[]
-  /** Timers of scheduled changes. */
-  timers: Set<NodeJS.Timeout>
+  timer: ChangeTimer
   /** Set by `close`. A closed emulator makes no further changes. */
   closed: boolean
 }
 
-/** The time of the emulator's clock in unix milliseconds. */
-export function nowMs(emulator: Emulator): number {
-  return Date.now() + emulator.clock.offset_ms
-}
-
-/** The time of the emulator's clock in unix seconds. */
-export function nowS(emulator: Emulator): number {
-  return Math.floor(nowMs(emulator) / 1000)
+/** Creates the emulator with an empty engine. */
+export function createEmulator(options: EngineOptions, record_requests: boolean): Emulator {
+  const engine = createEngine({
+    ...options,
+    omitsEvent: () => emulator.webhooks?.omitsEvent() ?? false,
+    isSubscribed: (type) => emulator.webhooks?.isSubscribed(type) ?? false,
+    onEvent: (event) => {
+      if (event.pending) emulator.webhooks?.send(event)
+    },
+    onEffect: (effect) => writeEffect(emulator.effects, effect),
+    onScheduled: () => emulator.timer.arm(),
+    onFailure: (error) => console.error(error),
+  })
+  const emulator: Emulator = {
+    url: '',
+    engine,
+    effects: { lines: [], file: null },
+    faults: emptyFaults(),
+    requests: emptyRequestLog(record_requests),
+    webhooks: null,
+    journal: null,
+    timer: createChangeTimer(engine),
+    closed: false,
+  }
+  return emulator
 }

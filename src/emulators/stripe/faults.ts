@@ -1,7 +1,7 @@
 // Faults of the Stripe emulator: choices of the page, and errors of scripts.
+import { parameterRefused } from '#providers/sandbox/stripe/errors.ts'
+import { stripeId } from '#providers/sandbox/stripe/ids.ts'
 import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
-import { parameterRefused } from './errors.ts'
-import { stripeId } from './ids.ts'
 
 /** The requests to which the page can limit a fault: maps each label to the `match` of the fault's script. */
 export const STRIPE_FAULT_TARGETS: Record<string, { method?: string; path?: string }> = {

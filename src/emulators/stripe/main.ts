@@ -3,36 +3,22 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { list } from '#core/config/list.ts'
-import { ACCOUNT } from './account.ts'
-import { answerApi } from './api.ts'
+import { resumeChanges } from '#providers/sandbox/stripe/due.ts'
+import { errorBody } from '#providers/sandbox/stripe/errors.ts'
+import { markDelivered, renderEvent } from '#providers/sandbox/stripe/events.ts'
+import type { JournalLine } from '#providers/sandbox/stripe/journal.ts'
+import { replayInto } from '#providers/sandbox/stripe/replay.ts'
 import { openAppendFile } from '../shared/append-file.ts'
-import { answerControl } from './control.ts'
-import type { Effect } from '../shared/effects.ts'
-import { resumeDisputes } from './disputes.ts'
-import type { Emulator } from './emulator.ts'
-import { errorBody } from './errors.ts'
-import { emptyEventLog } from './event-log.ts'
-import { renderEvent } from './events.ts'
-import { emptyFaults } from '../shared/faults.ts'
-import { resumeRedactions } from './identity.ts'
-import { emptyIdempotency } from './idempotency.ts'
-import { replayInto } from './journal.ts'
-import { overviewPage } from './page.ts'
-import { expireDue } from './payment-intents.ts'
-import { resumePayouts } from './payouts.ts'
-import { emptyRequestLog } from '../shared/requests.ts'
 import { EMULATOR_OPTIONS, runEmulator } from '../shared/run.ts'
 import { startServer } from '../shared/server.ts'
-import { emptyStore } from './store.ts'
-import { resumeTopups } from './topups.ts'
+import { answerApi } from './api.ts'
+import { answerControl } from './control.ts'
+import type { EffectLine } from './effects.ts'
+import { createEmulator, type Emulator } from './emulator.ts'
+import { overviewPage } from './page.ts'
 import { startWebhookSender, signStripe } from './webhooks.ts'
 
 export { signStripe }
-
-const CAPTURE_WINDOW_MS = 7 * 24 * 60 * 60 * 1000
-const EXPIRY_CHECK_MS = 500
-/** Time that a payout to `ba_lateReturn` stays paid, long enough for a webhook of `payout.paid` and a lookup. */
-const LATE_RETURN_MS = 2000
 
 export type StripeEmulatorOptions = {
   /** The listen address. Default: 127.0.0.1. */
@@ -67,29 +53,13 @@ export type StripeEmulator = { url: string; host: string; port: number; close():
 /** Resolves when the server listens. `close` closes open connections and flushes the files. */
 export async function startStripeEmulator(options: StripeEmulatorOptions): Promise<StripeEmulator> {
   const host = options.host ?? '127.0.0.1'
-  const emulator: Emulator = {
-    url: '',
-    api_key: options.api_key ?? null,
-    account: ACCOUNT,
-    capture_window_ms: options.capture_window_ms ?? CAPTURE_WINDOW_MS,
-    search_lag_ms: options.search_lag_ms ?? 0,
-    late_return_ms: options.late_return_ms ?? LATE_RETURN_MS,
-    release_refunds: options.release_refunds ?? false,
-    clock: { offset_ms: 0 },
-    store: emptyStore(),
-    events: emptyEventLog(),
-    effects: { lines: [], file: null },
-    idempotency: emptyIdempotency(),
-    faults: emptyFaults(),
-    requests: emptyRequestLog(options.record_requests ?? true),
-    webhooks: null,
-    journal: null,
-    holds: [],
-    timers: new Set(),
-    closed: false,
-  }
+  const { capture_window_ms, search_lag_ms, late_return_ms, release_refunds, api_key } = options
+  const emulator = createEmulator(
+    { capture_window_ms, search_lag_ms, late_return_ms, release_refunds, api_key },
+    options.record_requests ?? true,
+  )
+  const { engine, timer } = emulator
   if (options.data_dir) await openFiles(emulator, options.data_dir)
-  emulator.holds = restoreHolds(emulator)
 
   const server = await startServer(
     { host, port: options.port },
@@ -104,22 +74,20 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     throw error
   })
   emulator.url = server.url
+  engine.pages_url = `${server.url}/_emulator`
 
   if (options.webhook_url) {
     emulator.webhooks = startWebhookSender({
       url: options.webhook_url,
       secret: options.webhook_secret ?? 'whsec_emulator',
       types: options.webhook_events ?? null,
-      render: (event) => renderEvent(emulator, event),
-      onDelivered: (event) => emulator.journal?.append({ delivered: event.id }),
+      render: (event) => renderEvent(engine, event),
+      onDelivered: (event) => markDelivered(engine, event),
     })
-    for (const event of emulator.events.list) if (event.pending) emulator.webhooks.send(event)
+    for (const event of engine.events.list) if (event.pending) emulator.webhooks.send(event)
   }
-  resumeDisputes(emulator)
-  resumePayouts(emulator)
-  resumeTopups(emulator)
-  resumeRedactions(emulator)
-  const expiry = setInterval(() => expireDue(emulator), EXPIRY_CHECK_MS)
+  resumeChanges(engine)
+  timer.arm()
 
   return {
     url: server.url,
@@ -127,8 +95,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     port: server.port,
     async close() {
       emulator.closed = true
-      clearInterval(expiry)
-      for (const timer of emulator.timers) clearTimeout(timer)
+      timer.stop()
       emulator.webhooks?.close()
       await server.close()
       await closeFiles(emulator)
@@ -139,30 +106,20 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
 /** The effects have a separate file: an independent record that the emulator never reads for its state. */
 async function openFiles(emulator: Emulator, data_dir: string): Promise<void> {
   await mkdir(data_dir, { recursive: true, mode: 0o700 })
-  const journal = await openAppendFile(join(data_dir, 'stripe-journal.jsonl'), replayInto(emulator))
-  emulator.journal = emulator.store.journal = emulator.idempotency.journal = journal
+  const replay = replayInto(emulator.engine)
+  const journal = await openAppendFile(join(data_dir, 'stripe-journal.jsonl'), (line) =>
+    replay(line as JournalLine),
+  )
+  emulator.journal = emulator.engine.journal = journal
   const { lines } = emulator.effects
   emulator.effects.file = await openAppendFile(join(data_dir, 'stripe-effects.jsonl'), (line) =>
-    lines.push(line as Effect),
+    lines.push(line as EffectLine),
   )
 }
 
 async function closeFiles(emulator: Emulator): Promise<void> {
   await emulator.journal?.close()
   await emulator.effects.file?.close()
-}
-
-/** Restores the open holds after a restart. */
-function restoreHolds({ store }: Emulator): Emulator['holds'] {
-  const holds: Emulator['holds'] = []
-  for (const intent of store.intents.byId.values()) {
-    const capture_before =
-      intent.status === 'requires_capture'
-        ? store.charges.byId.get(intent.latest_charge!)?.capture_before
-        : null
-    if (capture_before) holds.push({ id: intent.id, until_ms: capture_before * 1000 })
-  }
-  return holds.sort((a, b) => a.until_ms - b.until_ms)
 }
 
 /** STRIPE_WEBHOOK_SECRET replaces `--webhook-secret`: command lines are public. */

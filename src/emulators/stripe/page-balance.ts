@@ -1,9 +1,9 @@
 // The sections of the emulator's page that list payouts, transfers and top-ups.
+import { formatMoney } from '#providers/sandbox/stripe/currencies.ts'
+import type { Store } from '#providers/sandbox/stripe/store.ts'
+import type { Payout, Topup, Transfer } from '#providers/sandbox/stripe/versions.ts'
 import { cell, section, type Cell } from '../shared/html.ts'
-import { formatMoney } from './currencies.ts'
 import { buttons, latest, metadataText, time, type StatusButton } from './page-parts.ts'
-import type { Store } from './store.ts'
-import type { Payout, Topup, Transfer } from './versions.ts'
 
 export function balanceSections({ payouts, transfers, topups }: Store): string[] {
   return [

@@ -1,9 +1,9 @@
 // The section of the emulator's page that lists disputes.
+import { formatMoney } from '#providers/sandbox/stripe/currencies.ts'
+import type { Store } from '#providers/sandbox/stripe/store.ts'
+import type { Dispute } from '#providers/sandbox/stripe/versions.ts'
 import { section, type Cell } from '../shared/html.ts'
-import { formatMoney } from './currencies.ts'
 import { buttons, latest, time, type StatusButton } from './page-parts.ts'
-import type { Store } from './store.ts'
-import type { Dispute } from './versions.ts'
 
 export function disputeSection({ disputes }: Store): string {
   return section(

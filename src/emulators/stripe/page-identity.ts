@@ -1,9 +1,9 @@
 // The hosted verification page, and the section of the emulator's page that lists verification sessions.
+import { CHECK_FAILURES } from '#providers/sandbox/stripe/identity.ts'
+import type { Store } from '#providers/sandbox/stripe/store.ts'
+import type { VerificationSession } from '#providers/sandbox/stripe/versions.ts'
 import { choice, document, section, type Cell } from '../shared/html.ts'
-import { CHECK_FAILURES } from './identity.ts'
 import { buttons, latest, metadataText, time, type StatusButton } from './page-parts.ts'
-import type { Store } from './store.ts'
-import type { VerificationSession } from './versions.ts'
 
 /** The hosted page: the visitor chooses the result of the check. */
 export function verificationPage({ id }: VerificationSession): string {

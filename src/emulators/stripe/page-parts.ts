@@ -1,6 +1,6 @@
 // Helpers of the page sections.
+import type { Collection } from '#providers/sandbox/stripe/store.ts'
 import { button, cell, type Cell } from '../shared/html.ts'
-import type { Collection } from './store.ts'
 
 export const PAGE_ROWS = 25
 

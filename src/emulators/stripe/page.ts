@@ -1,18 +1,18 @@
 // The overview page with buttons, and the authentication page of buyers.
-import { formatMoney } from './currencies.ts'
-import type { Emulator } from './emulator.ts'
-import type { StoredEvent } from './event-log.ts'
+import { quantity } from '#core/describe.ts'
+import { formatMoney } from '#providers/sandbox/stripe/currencies.ts'
+import type { StoredEvent } from '#providers/sandbox/stripe/event-log.ts'
+import { METHOD_TOKENS } from '#providers/sandbox/stripe/methods.ts'
+import type { Intent, Refund } from '#providers/sandbox/stripe/versions.ts'
 import { answered, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
-import { STRIPE_FAULT_TARGETS } from './faults.ts'
 import { button, cell, choice, document, escape, section, type Cell } from '../shared/html.ts'
-import { METHOD_TOKENS } from './methods.ts'
+import { latestRequests, type LoggedRequest } from '../shared/requests.ts'
+import type { Emulator } from './emulator.ts'
+import { STRIPE_FAULT_TARGETS } from './faults.ts'
 import { balanceSections } from './page-balance.ts'
 import { disputeSection } from './page-disputes.ts'
 import { sessionSection } from './page-identity.ts'
 import { latest, metadataText, PAGE_ROWS, time } from './page-parts.ts'
-import { latestRequests, type LoggedRequest } from '../shared/requests.ts'
-import type { Intent, Refund } from './versions.ts'
-import { quantity } from '#core/describe.ts'
 
 const REFRESH_S = 5
 /** Frequent polls, hidden from the list of requests. */
@@ -20,7 +20,8 @@ const POLL = 'GET /v1/events'
 
 /** The page at `/`. The query `refresh` reloads it every few seconds. */
 export function overviewPage(emulator: Emulator, query: string): string {
-  const { store, events, faults, requests } = emulator
+  const { engine, faults, requests } = emulator
+  const { store, events } = engine
   const refreshing = query === 'refresh'
   const intents = latest(store.intents)
   const waiting = intents.filter(isAwaitingBuyer)

@@ -1,7 +1,7 @@
 // Sends events to the webhook endpoint: signed, in the background, retried until the answer is 2xx.
 import { createHmac } from 'node:crypto'
+import type { StoredEvent } from '#providers/sandbox/stripe/event-log.ts'
 import { createPoster } from '../shared/post.ts'
-import type { StoredEvent } from './event-log.ts'
 
 const CONCURRENCY = 32
 const DEADLINE_MS = 10_000
@@ -105,8 +105,6 @@ export function startWebhookSender(options: WebhookOptions): Webhooks {
 
   function delivered(event: StoredEvent): void {
     counts.delivered++
-    if (!event.pending) return
-    event.pending = false
     options.onDelivered(event)
   }
 

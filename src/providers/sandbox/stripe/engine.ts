@@ -1,0 +1,109 @@
+// The engine of the sandbox: Stripe's API on a state in memory, without sockets and timers. Its host performs requests
+// (`requests.ts`), runs scheduled changes when they are due (`due.ts`), and may keep the journal (`journal.ts`).
+import { emptySchedule, type Schedule } from './due-changes.ts'
+import type { Effect } from './effects.ts'
+import { emptyEventLog, type EventLog, type StoredEvent } from './event-log.ts'
+import { emptyIdempotency, type Idempotency } from './idempotency.ts'
+import type { Journal } from './journal.ts'
+import { emptyStore, type Store } from './store.ts'
+
+type EngineSettings = {
+  /** The API keys, separated by commas; null: any key is accepted. */
+  api_key: string | null
+  /** The id of the account that the key belongs to. */
+  account: string
+  /**
+   * The URL under which the host serves the pages of buyers and persons: `/payment_intents/:id/authenticate` and
+   * `/identity/:id/start?link=`.
+   */
+  pages_url: string
+  capture_window_ms: number
+  search_lag_ms: number
+  /** Time that a payout to `ba_lateReturn` stays paid before the bank returns it. */
+  late_return_ms: number
+  /** Whether released holds are also reported as refunds, as Stripe may do. */
+  release_refunds: boolean
+}
+
+/** What the host adds. All hooks are called while a request or a scheduled change is being performed. */
+type EngineHooks = {
+  /** Whether no event is made for the change that happens now. */
+  omitsEvent: () => boolean
+  /** Whether the host delivers events of this type. If so, each is pending until `markDelivered`. */
+  isSubscribed: (type: string) => boolean
+  onEvent: (event: StoredEvent) => void
+  /** A movement of money. */
+  onEffect: (effect: Effect) => void
+  /** A change was scheduled: `nextDueMs` may be earlier than before. */
+  onScheduled: () => void
+  /** An exception, which is answered with 500. */
+  onFailure: (error: unknown) => void
+}
+
+/** The only clock of the engine. */
+type EngineClock = {
+  /** The time of the host in unix milliseconds. */
+  hostMs: () => number
+  /** How far the engine's clock is ahead of the host's. */
+  offset_ms: number
+}
+
+/**
+ * Settings, hooks and state. Each change of the state is in the journal, except which requests are in progress
+ * (`idempotency.inFlight`).
+ */
+export type Engine = EngineSettings & {
+  hooks: EngineHooks
+  clock: EngineClock
+  store: Store
+  events: EventLog
+  idempotency: Idempotency
+  schedule: Schedule
+  /** The record of all changes of the state; null: the state is in memory only. */
+  journal: Journal | null
+}
+
+const ACCOUNT = 'acct_1SluiceEmulator'
+const CAPTURE_WINDOW_MS = 7 * 24 * 60 * 60 * 1000
+/** Time that a payout to `ba_lateReturn` stays paid, long enough for a webhook of `payout.paid` and a lookup. */
+const LATE_RETURN_MS = 2000
+
+/** `hostMs`: the clock of the host. Default: the system's. */
+export type EngineOptions = Partial<EngineSettings & EngineHooks & Pick<EngineClock, 'hostMs'>>
+
+/** Creates an engine without objects. */
+export function createEngine(options: EngineOptions = {}): Engine {
+  return {
+    api_key: options.api_key ?? null,
+    account: options.account ?? ACCOUNT,
+    pages_url: options.pages_url ?? '',
+    capture_window_ms: options.capture_window_ms ?? CAPTURE_WINDOW_MS,
+    search_lag_ms: options.search_lag_ms ?? 0,
+    late_return_ms: options.late_return_ms ?? LATE_RETURN_MS,
+    release_refunds: options.release_refunds ?? false,
+    hooks: {
+      omitsEvent: options.omitsEvent ?? (() => false),
+      isSubscribed: options.isSubscribed ?? (() => false),
+      onEvent: options.onEvent ?? (() => {}),
+      onEffect: options.onEffect ?? (() => {}),
+      onScheduled: options.onScheduled ?? (() => {}),
+      onFailure: options.onFailure ?? (() => {}),
+    },
+    clock: { hostMs: options.hostMs ?? Date.now, offset_ms: 0 },
+    store: emptyStore(),
+    events: emptyEventLog(),
+    idempotency: emptyIdempotency(),
+    schedule: emptySchedule(),
+    journal: null,
+  }
+}
+
+/** The time of the engine's clock in unix milliseconds. */
+export function nowMs({ clock }: Engine): number {
+  return clock.hostMs() + clock.offset_ms
+}
+
+/** The time of the engine's clock in unix seconds. */
+export function nowS(engine: Engine): number {
+  return Math.floor(nowMs(engine) / 1000)
+}
