@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { Stripe } from 'stripe'
 import { afterEach, describe, expect, test } from 'vitest'
 import { signStripe, startStripeEmulator, type StripeEmulatorOptions } from '#emulators/stripe/main.ts'
+import { eventually } from '#test/payments.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
 import {
   clientsOf,
@@ -311,6 +312,26 @@ describe('payment intents', () => {
       count: 2,
       data: [{ effect: 'cancel' }, { effect: 'cancel' }],
     })
+  })
+
+  test('a hold expires by itself after the capture window', async () => {
+    const { stripe, control } = await start({ capture_window_ms: 50 })
+    await stripe.paymentIntents.create(HOLD)
+    // A request to the API would expire the hold; this control does not.
+    await eventually(async () =>
+      expect(await control('GET', 'effects?source=expiry')).toMatchObject({ count: 1 }),
+    )
+  })
+
+  test('a clock that is moved forward also performs the decisions of banks', async () => {
+    const { stripe, control } = await start({ late_return_ms: 3_600_000 })
+    const { id } = await stripe.payouts.create({
+      amount: 500,
+      currency: 'usd',
+      destination: 'ba_lateReturn',
+    })
+    await control('POST', 'clock', { advance_ms: 2 * 3_600_000 })
+    expect((await stripe.payouts.retrieve(id)).status).toBe('failed')
   })
 
   test("the emulator's dashboard can capture and cancel payment intents", async () => {

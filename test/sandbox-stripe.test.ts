@@ -1,0 +1,343 @@
+// The engine of the sandbox without a server: requests are function calls, and time passes only when a test moves it.
+import { glob, readFile } from 'node:fs/promises'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import {
+  earliestChange,
+  emptySchedule,
+  findChange,
+  putChange,
+  removeChange,
+  type DueChange,
+} from '#providers/sandbox/stripe/due-changes.ts'
+import { moveClock, resumeChanges, runDue } from '#providers/sandbox/stripe/due.ts'
+import type { Effect } from '#providers/sandbox/stripe/effects.ts'
+import { createEngine, nowMs, type Engine, type EngineOptions } from '#providers/sandbox/stripe/engine.ts'
+import type { StoredEvent } from '#providers/sandbox/stripe/event-log.ts'
+import { markDelivered } from '#providers/sandbox/stripe/events.ts'
+import type { JournalLine } from '#providers/sandbox/stripe/journal.ts'
+import { replayInto } from '#providers/sandbox/stripe/replay.ts'
+import { performRequest } from '#providers/sandbox/stripe/requests.ts'
+import { nextDueMs, SETTLE_DELAY_MS } from '#providers/sandbox/stripe/schedule.ts'
+
+const START_MS = Date.UTC(2026, 0, 1)
+const DAY_MS = 24 * 60 * 60 * 1000
+const HOLD =
+  'amount=1000&currency=usd&capture_method=manual&payment_method=pm_card_visa&confirm=true' +
+  '&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never'
+const SALE = HOLD.replace('manual', 'automatic')
+
+/** An engine, the lines of its journal, and the time of its host. */
+function startEngine(options: EngineOptions = {}) {
+  const lines: string[] = []
+  const host = { now_ms: START_MS }
+  const engine = createEngine({ hostMs: () => host.now_ms, pages_url: 'https://pages.example', ...options })
+  engine.journal = { append: (line) => void lines.push(JSON.stringify(line)) }
+  return { engine, lines, host }
+}
+
+/** A new engine with the state of a journal. */
+function replayed(lines: string[]): Engine {
+  const { engine } = startEngine()
+  const replay = replayInto(engine)
+  for (const line of lines) replay(JSON.parse(line) as JournalLine)
+  return engine
+}
+
+function post(engine: Engine, path: string, body = '', key?: string) {
+  const headers = {
+    authorization: 'Bearer sk_test_1',
+    'content-type': 'application/x-www-form-urlencoded',
+    'idempotency-key': key,
+  }
+  return performRequest(engine, { method: 'POST', path: `/v1/${path}`, query: '', body, headers })
+}
+
+function get(engine: Engine, path: string, query = ''): any {
+  const headers = { authorization: 'Bearer sk_test_1' }
+  const { body } = performRequest(engine, { method: 'GET', path: `/v1/${path}`, query, body: '', headers })
+  return JSON.parse(body)
+}
+
+const create = (engine: Engine, path: string, body: string): string =>
+  JSON.parse(post(engine, path, body).body).id
+
+/** The events, oldest first: the type, and the time since START_MS in seconds. */
+function eventsOf(engine: Engine): [string, number][] {
+  const { data } = get(engine, 'events', 'limit=100') as { data: { type: string; created: number }[] }
+  return data.map(({ type, created }): [string, number] => [type, created - START_MS / 1000]).toReversed()
+}
+
+test('a request is answered at once, with the headers of Stripe, and a key replays the response', () => {
+  const { engine } = startEngine({ api_key: 'sk_test_1' })
+  const response = post(engine, 'payouts', 'amount=500&currency=usd', 'a')
+  expect(response).toMatchObject({
+    status: 200,
+    headers: {
+      date: 'Thu, 01 Jan 2026 00:00:00 GMT',
+      'request-id': expect.stringMatching(/^req_/),
+      'idempotency-key': 'a',
+    },
+  })
+  expect(JSON.parse(response.body)).toMatchObject({ object: 'payout', status: 'pending', amount: 500 })
+  moveClock(engine, 1000)
+  const again = post(engine, 'payouts', 'amount=500&currency=usd', 'a')
+  expect([again.body, again.headers['idempotent-replayed']]).toEqual([response.body, 'true'])
+  expect(post(engine, 'payouts', 'amount=501&currency=usd', 'a').status).toBe(400)
+  const stranger = { authorization: 'Bearer sk_test_2' }
+  const refused = { method: 'GET', path: '/v1/events', query: '', body: '', headers: stranger }
+  expect(performRequest(engine, refused).status).toBe(401)
+  const challenged = post(
+    engine,
+    'payment_intents',
+    `${HOLD.replace('visa', 'authenticationRequired').replace('never', 'always')}&return_url=https://shop.example`,
+  )
+  const { id, next_action } = JSON.parse(challenged.body)
+  expect(next_action.redirect_to_url.url).toBe(`https://pages.example/payment_intents/${id}/authenticate`)
+})
+
+test('an exception is answered with 500 and passed to the host', () => {
+  const failures: unknown[] = []
+  const { engine } = startEngine({ onFailure: (error) => void failures.push(error) })
+  const failure = new Error('no space')
+  engine.journal = {
+    append() {
+      throw failure
+    },
+  }
+  expect(post(engine, 'payouts', 'amount=500&currency=usd').status).toBe(500)
+  expect(failures).toEqual([failure])
+})
+
+test('scheduled changes happen when the host runs them, at their time or later', () => {
+  const { engine, host } = startEngine()
+  expect(nextDueMs(engine)).toBe(null)
+  const id = create(engine, 'payouts', 'amount=500&currency=usd')
+  expect(nextDueMs(engine)).toBe(START_MS + SETTLE_DELAY_MS)
+  const runAt = (now_ms: number) => {
+    host.now_ms = now_ms
+    runDue(engine, now_ms)
+    return engine.store.payouts.byId.get(id)!.status
+  }
+  expect(runAt(START_MS + SETTLE_DELAY_MS - 1)).toBe('pending')
+  expect(runAt(START_MS + SETTLE_DELAY_MS + 5)).toBe('in_transit')
+  expect(nextDueMs(engine)).toBe(START_MS + 2 * SETTLE_DELAY_MS + 5)
+  expect(runAt(START_MS + 2 * SETTLE_DELAY_MS + 5)).toBe('paid')
+  expect(nextDueMs(engine)).toBe(null)
+})
+
+test('a request first performs what is due', () => {
+  const { engine, host } = startEngine()
+  const id = create(engine, 'topups', 'amount=500&currency=usd')
+  host.now_ms += SETTLE_DELAY_MS
+  expect(get(engine, `topups/${id}`).status).toBe('succeeded')
+})
+
+test('a capture or a cancellation removes the expiry of the hold, and a final status the next one', () => {
+  const { engine } = startEngine()
+  const [captured, canceled] = [
+    create(engine, 'payment_intents', HOLD),
+    create(engine, 'payment_intents', HOLD),
+  ]
+  const payout = create(engine, 'payouts', 'amount=500&currency=usd')
+  const topup = create(engine, 'topups', 'amount=500&currency=usd')
+  expect(engine.schedule.byKey.size).toBe(4)
+  const paths = [
+    `payment_intents/${captured}/capture`,
+    `payment_intents/${canceled}/cancel`,
+    `payouts/${payout}/cancel`,
+    `topups/${topup}/cancel`,
+  ]
+  expect(paths.map((path) => post(engine, path).status)).toEqual([200, 200, 200, 200])
+  expect(engine.schedule.byKey.size).toBe(0)
+})
+
+test('a clock that is moved forward performs everything that becomes due, in order and each at its own time', () => {
+  const { engine } = startEngine({ late_return_ms: 2 * DAY_MS })
+  create(engine, 'payment_intents', HOLD)
+  create(engine, 'payouts', 'amount=500&currency=usd&destination=ba_lateReturn')
+  const before = eventsOf(engine).length
+  moveClock(engine, 8 * DAY_MS)
+  const DAY_S = DAY_MS / 1000
+  expect(eventsOf(engine).slice(before)).toEqual([
+    ['payout.updated', 0],
+    ['payout.paid', 0],
+    ['payout.failed', 2 * DAY_S],
+    ['charge.expired', 7 * DAY_S],
+    ['charge.refunded', 7 * DAY_S],
+    ['payment_intent.canceled', 7 * DAY_S],
+  ])
+  expect([nowMs(engine), nextDueMs(engine)]).toEqual([START_MS + 8 * DAY_MS, null])
+})
+
+test('a clock that is moved backward keeps delays, and the times at which holds expire', () => {
+  const { engine, lines } = startEngine()
+  moveClock(engine, DAY_MS)
+  create(engine, 'payment_intents', HOLD)
+  const payout = create(engine, 'payouts', 'amount=500&currency=usd')
+  moveClock(engine, -DAY_MS)
+  for (const each of [engine, replayed(lines)]) {
+    expect(nextDueMs(each)).toBe(START_MS + SETTLE_DELAY_MS)
+    moveClock(each, 7 * DAY_MS)
+    expect(get(each, `payouts/${payout}`).status).toBe('paid')
+    expect(eventsOf(each).map(([type]) => type)).not.toContain('charge.expired')
+    moveClock(each, DAY_MS)
+    expect(eventsOf(each).map(([type]) => type)).toContain('charge.expired')
+  }
+})
+
+/** An engine with every kind of scheduled change, with answers of keys and with a change that was removed. */
+function startBusyEngine() {
+  const started = startEngine({ isSubscribed: (type) => type.startsWith('payment_intent.') })
+  const { engine } = started
+  moveClock(engine, 5000)
+  const hold = create(engine, 'payment_intents', HOLD)
+  create(engine, 'payment_intents', SALE.replace('visa', 'createDispute'))
+  create(engine, 'payouts', 'amount=500&currency=usd')
+  create(engine, 'topups', 'amount=500&currency=usd&source=src_fails')
+  const { id } = JSON.parse(post(engine, 'identity/verification_sessions', 'type=document').body)
+  post(engine, `identity/verification_sessions/${id}/redact`)
+  post(engine, `payment_intents/${hold}/capture`, 'amount_to_capture=300&expand[]=latest_charge', 'captured')
+  post(engine, 'payment_intents', HOLD.replace('visa', 'chargeDeclined'), 'declined')
+  create(engine, 'payment_intents', HOLD)
+  markDelivered(engine, engine.events.list[0]!)
+  return started
+}
+
+/** What callers see of an engine. */
+function shownBy(engine: Engine) {
+  const lists = 'payment_intents charges refunds payouts topups disputes events'.split(' ')
+  return lists.map((path) => get(engine, path, 'limit=100'))
+}
+
+test('the journal contains the whole state', () => {
+  const { engine, lines } = startBusyEngine()
+  const copy = replayed(lines)
+  expect(shownBy(copy)).toEqual(shownBy(engine))
+  expect(engine.events.list.map(({ pending }) => pending)).toContain(true)
+  expect(copy.events.list.map(({ pending }) => pending)).toEqual(
+    engine.events.list.map(({ pending }) => pending),
+  )
+  expect([copy.store, copy.idempotency]).toEqual([engine.store, engine.idempotency])
+  expect([...copy.idempotency.answers.keys()]).toEqual(['captured', 'declined'])
+  expect(nowMs(copy)).toBe(nowMs(engine))
+  const changes = ({ schedule }: Engine) =>
+    [...schedule.byKey.values()].map(({ kind, id, due_ms }) => ({ kind, id, due_ms }))
+  expect(changes(engine).map(({ kind }) => kind)).toEqual(['dispute', 'payout', 'topup', 'redaction', 'hold'])
+  expect(changes(copy)).toEqual(changes(engine))
+  // A journal that is complete needs no more changes.
+  resumeChanges(copy)
+  expect(changes(copy)).toEqual(changes(engine))
+
+  for (const each of [engine, copy]) moveClock(each, 8 * DAY_MS)
+  const outcomes = (each: Engine): string[] =>
+    shownBy(each).flatMap(({ data }) => data.map(({ status }: { status?: string }) => status))
+  expect(outcomes(copy)).toEqual(outcomes(engine))
+  expect(eventsOf(copy)).toEqual(eventsOf(engine))
+  expect(nextDueMs(copy)).toBe(null)
+})
+
+test('a journal of a version without scheduled changes is read, and its changes happen after the usual delay', () => {
+  const { engine, lines } = startBusyEngine()
+  const copy = replayed(lines.filter((line) => !line.startsWith('{"scheduled":')))
+  expect(nextDueMs(copy)).toBe(null)
+  resumeChanges(copy)
+  const kinds = ({ schedule }: Engine) => [...schedule.byKey.values()].map(({ kind }) => kind).sort()
+  expect(kinds(copy)).toEqual(kinds(engine))
+  expect(nextDueMs(copy)).toBe(nowMs(copy) + SETTLE_DELAY_MS)
+  for (const each of [engine, copy]) moveClock(each, 8 * DAY_MS)
+  const types = (each: Engine) =>
+    eventsOf(each)
+      .map(([type]) => type)
+      .sort()
+  expect(types(copy)).toEqual(types(engine))
+})
+
+test('a journal that ends within a change is completed, and no change happens twice', () => {
+  const { engine, lines } = startEngine()
+  const payout = create(engine, 'payouts', 'amount=500&currency=usd')
+  moveClock(engine, DAY_MS)
+  for (let length = 1; length <= lines.length; length++) {
+    const copy = replayed(lines.slice(0, length))
+    resumeChanges(copy)
+    moveClock(copy, 2 * DAY_MS)
+    expect(get(copy, `payouts/${payout}`).status).toBe('paid')
+    const types = eventsOf(copy).map(([type]) => type)
+    expect(types.length).toBe(new Set(types).size)
+  }
+})
+
+test('the host hears of events, effects and scheduled changes, and can omit events', () => {
+  const events: StoredEvent[] = []
+  const effects: Effect[] = []
+  let omits = false
+  let scheduled = 0
+  const { engine } = startEngine({
+    omitsEvent: () => omits,
+    isSubscribed: (type) => type === 'charge.succeeded',
+    onEvent: (event) => void events.push(event),
+    onEffect: (effect) => void effects.push(effect),
+    onScheduled: () => void scheduled++,
+  })
+  const id = create(engine, 'payment_intents', HOLD)
+  expect(events.map(({ type, pending }) => [type, pending])).toEqual([
+    ['payment_intent.created', false],
+    ['charge.succeeded', true],
+    ['payment_intent.amount_capturable_updated', false],
+  ])
+  expect(scheduled).toBe(1)
+  omits = true
+  post(engine, `payment_intents/${id}/capture`, 'amount_to_capture=300')
+  expect(events).toHaveLength(3)
+  expect(effects).toMatchObject([
+    { effect: 'authorize', payment_intent: id, amount: 1000, currency: 'usd', source: 'api' },
+    { effect: 'capture', payment_intent: id, amount: 300 },
+  ])
+})
+
+test('the schedule returns changes in order of their time, then in order of scheduling', () => {
+  const id = fc.integer({ min: 0, max: 30 }).map(String)
+  const step = fc.record({ id, due_ms: fc.option(fc.integer({ min: 0, max: 20 }), { nil: null }) })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 200 }), fc.boolean(), (steps, drains) => {
+      const schedule = emptySchedule()
+      let expected: DueChange[] = []
+      for (const { id, due_ms } of steps) {
+        expected = expected.filter((each) => each.id !== id)
+        if (due_ms === null) removeChange(schedule, 'payout', id)
+        else {
+          putChange(schedule, { kind: 'payout', id, due_ms })
+          expected.push({ kind: 'payout', id, due_ms })
+        }
+        expect(findChange(schedule, 'payout', id)?.due_ms ?? null).toBe(due_ms)
+        // Reading the earliest change in between removes obsolete entries.
+        if (drains) earliestChange(schedule)
+      }
+      const found: DueChange[] = []
+      for (let first = earliestChange(schedule); first !== null; first = earliestChange(schedule)) {
+        found.push({ kind: first.kind, id: first.id, due_ms: first.due_ms })
+        removeChange(schedule, first.kind, first.id)
+      }
+      expect(found).toEqual(expected.toSorted((a, b) => a.due_ms - b.due_ms))
+    }),
+  )
+})
+
+test('the schedule forgets replaced changes', () => {
+  const schedule = emptySchedule()
+  for (let n = 0; n < 10_000; n++) putChange(schedule, { kind: 'hold', id: String(n % 7), due_ms: -n })
+  expect(schedule.heap.length).toBeLessThan(1_100)
+  expect(earliestChange(schedule)).toMatchObject({ id: String(9_999 % 7), due_ms: -9_999 })
+})
+
+test('the engine has no timers, no output and a single clock', async () => {
+  const root = new URL('../', import.meta.url)
+  const own =
+    /\b(?:Date\.now|new Date\(\)|performance\.|setTimeout|setInterval|setImmediate|Math\.random|console\.|await )/g
+  const found: string[] = []
+  for await (const file of glob('src/providers/sandbox/**/*.ts', { cwd: root.pathname })) {
+    const text = await readFile(new URL(file, root), 'utf8')
+    found.push(...Array.from(text.matchAll(own), ([use]) => `${file}: ${use}`))
+  }
+  expect(found).toEqual(['src/providers/sandbox/stripe/engine.ts: Date.now'])
+})
