@@ -36,9 +36,9 @@ function startEngine(options: EngineOptions = {}) {
   return { engine, lines, host }
 }
 
-/** A new engine with the state of a journal. */
-function replayed(lines: string[]): Engine {
-  const { engine } = startEngine()
+/** A new engine with the state of a journal, at this time of its host. */
+function replayed(lines: string[], now_ms = START_MS): Engine {
+  const { engine } = startEngine({ hostMs: () => now_ms })
   const replay = replayInto(engine)
   for (const line of lines) replay(JSON.parse(line) as JournalLine)
   return engine
@@ -237,6 +237,77 @@ test('the journal contains the whole state', () => {
   expect(nextDueMs(copy)).toBe(null)
 })
 
+/** The whole state of an engine, with the orders that matter. */
+function stateOf({ store, events, idempotency, schedule, clock }: Engine) {
+  return {
+    store,
+    events: events.list,
+    answers: [...idempotency.answers],
+    changes: [...schedule.byKey.values()].map(({ kind, id, due_ms }) => ({ kind, id, due_ms })),
+    offset_ms: clock.offset_ms,
+  }
+}
+
+type Started = ReturnType<typeof startEngine>
+
+/** Requests, deliveries and the passing of time. Requests concern the newest object, and may be refused. */
+const STEPS: Record<string, (started: Started) => unknown> = {
+  hold: ({ engine }) => post(engine, 'payment_intents', HOLD),
+  sale: ({ engine }) => post(engine, 'payment_intents', SALE, 'sale'),
+  disputed: ({ engine }) => post(engine, 'payment_intents', SALE.replace('visa', 'createDispute')),
+  declined: ({ engine }) =>
+    post(engine, 'payment_intents', HOLD.replace('visa', 'chargeDeclined'), 'declined'),
+  update: ({ engine }) =>
+    post(engine, `payment_intents/${engine.store.intents.ids.at(-1)}`, 'metadata[a]=1&description=b'),
+  capture: ({ engine }) =>
+    post(
+      engine,
+      `payment_intents/${engine.store.intents.ids.at(-1)}/capture`,
+      'amount_to_capture=300&expand[]=latest_charge',
+      'capture',
+    ),
+  cancel: ({ engine }) => post(engine, `payment_intents/${engine.store.intents.ids.at(-1)}/cancel`),
+  refund: ({ engine }) => post(engine, 'refunds', `payment_intent=${engine.store.intents.ids.at(-1)}`),
+  evidence: ({ engine }) =>
+    post(engine, `disputes/${engine.store.disputes.ids.at(-1)}`, 'evidence[product_description]=a'),
+  accept: ({ engine }) => post(engine, `disputes/${engine.store.disputes.ids.at(-1)}/close`),
+  payout: ({ engine }) =>
+    post(engine, 'payouts', 'amount=500&currency=usd&destination=ba_lateReturn', 'payout'),
+  cancel_payout: ({ engine }) => post(engine, `payouts/${engine.store.payouts.ids.at(-1)}/cancel`),
+  transfer: ({ engine }) => post(engine, 'transfers', 'amount=500&currency=usd&destination=acct_1'),
+  reversal: ({ engine }) => post(engine, `transfers/${engine.store.transfers.ids.at(-1)}/reversals`, 'amount=9'),
+  topup: ({ engine }) => post(engine, 'topups', 'amount=500&currency=usd'),
+  cancel_topup: ({ engine }) => post(engine, `topups/${engine.store.topups.ids.at(-1)}/cancel`),
+  session: ({ engine }) => post(engine, 'identity/verification_sessions', 'type=document', 'session'),
+  redact: ({ engine }) =>
+    post(engine, `identity/verification_sessions/${engine.store.sessions.ids.at(-1)}/redact`),
+  delivery({ engine }) {
+    const event = engine.events.list.find(({ pending }) => pending)
+    if (event) markDelivered(engine, event)
+  },
+  moment({ engine, host }) {
+    host.now_ms += SETTLE_DELAY_MS
+    runDue(engine, nowMs(engine))
+  },
+  forward: ({ engine }) => moveClock(engine, DAY_MS),
+  backward: ({ engine }) => moveClock(engine, -DAY_MS),
+}
+
+test('after any requests and changes of the clock, the journal restores the engine', () => {
+  fc.assert(
+    fc.property(fc.array(fc.constantFrom(...Object.keys(STEPS)), { maxLength: 40 }), (names) => {
+      const started = startEngine({ isSubscribed: () => true })
+      for (const name of names) STEPS[name]!(started)
+      const { engine, lines, host } = started
+      const copy = replayed(lines, host.now_ms)
+      expect(stateOf(copy)).toEqual(stateOf(engine))
+      // The journal is complete, so that nothing has to be scheduled.
+      resumeChanges(copy)
+      expect(stateOf(copy)).toEqual(stateOf(engine))
+    }),
+  )
+})
+
 test('a journal of a version without scheduled changes is read, and its changes happen after the usual delay', () => {
   const { engine, lines } = startBusyEngine()
   const copy = replayed(lines.filter((line) => !line.startsWith('{"scheduled":')))
@@ -267,7 +338,7 @@ test('a journal that ends within a change is completed, and no change happens tw
   }
 })
 
-test('the host hears of events, effects and scheduled changes, and can omit events', () => {
+test('the hooks report events, effects and scheduled changes, and can omit events', () => {
   const events: StoredEvent[] = []
   const effects: Effect[] = []
   let omits = false

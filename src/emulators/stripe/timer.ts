@@ -27,7 +27,7 @@ export function createChangeTimer(engine: Engine): ChangeTimer {
     if (at_ms >= armed_ms) return
     if (timeout) clearTimeout(timeout)
     armed_ms = at_ms
-    timeout = setTimeout(runDueChanges, Math.min(Math.max(at_ms - Date.now(), 0), MAX_DELAY_MS))
+    timeout = setTimeout(runDueChanges, Math.min(Math.max(at_ms - engine.clock.hostMs(), 0), MAX_DELAY_MS))
   }
 
   function runDueChanges(): void {

@@ -7,7 +7,7 @@ import { parameterRefused, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
 import { requireObject, listOf } from './lists.ts'
-import { methodOf } from './methods.ts'
+import { methodOf, type TestMethod } from './methods.ts'
 import { booleanOf, metadataOf } from './params.ts'
 import { isParams, type Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
@@ -23,27 +23,33 @@ const FEE = 1500
 export const DISPUTE_FINAL_STATUSES = ['won', 'lost', 'warning_closed'] as const
 type DisputeFinalStatus = (typeof DISPUTE_FINAL_STATUSES)[number]
 
+type DisputeKind = NonNullable<TestMethod['dispute']>
+
 /** Schedules the dispute that the test card of a captured charge triggers. */
 export function scheduleDispute(engine: Engine, charge: Charge): void {
-  const { dispute } = methodOf(charge.method.token)
-  if (dispute !== undefined) scheduleAfter(engine, 'dispute', charge.id, SETTLE_DELAY_MS)
+  if (dueDisputeOf(engine, charge) !== undefined)
+    scheduleAfter(engine, 'dispute', charge.id, SETTLE_DELAY_MS)
 }
 
-/** Opens the scheduled dispute of a charge, unless the charge has one or is refunded. */
+/** Opens the scheduled dispute of a charge. */
 export function openScheduledDispute(engine: Engine, charge_id: string): void {
   const charge = engine.store.charges.byId.get(charge_id)!
-  const { dispute } = methodOf(charge.method.token)
-  const isOpen = engine.store.childIdsOf.has(charge_id)
-  if (dispute !== undefined && !isOpen && charge.amount_refunded < charge.amount)
-    openDispute(engine, charge, dispute)
+  const dispute = dueDisputeOf(engine, charge)
+  if (dispute !== undefined) openDispute(engine, charge, dispute)
 }
 
 /** Schedules the disputes that the journal lacks. */
 export function resumeDisputes(engine: Engine): void {
   const due_ms = nowMs(engine) + SETTLE_DELAY_MS
-  for (const { id, captured, method } of engine.store.charges.byId.values())
-    if (captured && methodOf(method.token).dispute !== undefined && !engine.store.childIdsOf.has(id))
-      scheduleBy(engine, { kind: 'dispute', id, due_ms })
+  for (const charge of engine.store.charges.byId.values())
+    if (dueDisputeOf(engine, charge) !== undefined)
+      scheduleBy(engine, { kind: 'dispute', id: charge.id, due_ms })
+}
+
+/** The dispute that the test card of a captured charge triggers. None if the charge has a dispute or is refunded. */
+function dueDisputeOf({ store }: Engine, charge: Charge): DisputeKind | undefined {
+  const canOpen = charge.captured && !store.childIdsOf.has(charge.id) && charge.amount_refunded < charge.amount
+  return canOpen ? methodOf(charge.method.token).dispute : undefined
 }
 
 export function findDispute(engine: Engine, id: string): Dispute {
@@ -81,7 +87,7 @@ export function closeDispute(
   return closed
 }
 
-function openDispute(engine: Engine, charge: Charge, kind: 'chargeback' | 'inquiry'): void {
+function openDispute(engine: Engine, charge: Charge, kind: DisputeKind): void {
   const created = nowS(engine)
   const amount = charge.amount - charge.amount_refunded
   const takesMoney = kind === 'chargeback'

@@ -89,7 +89,7 @@ export function createEngine(options: EngineOptions = {}): Engine {
       onScheduled: options.onScheduled ?? (() => {}),
       onFailure: options.onFailure ?? (() => {}),
     },
-    clock: { hostMs: options.hostMs ?? Date.now, offset_ms: 0 },
+    clock: { hostMs: options.hostMs ?? (() => Date.now()), offset_ms: 0 },
     store: emptyStore(),
     events: emptyEventLog(),
     idempotency: emptyIdempotency(),

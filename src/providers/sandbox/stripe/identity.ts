@@ -144,8 +144,10 @@ function redactSession(engine: Engine, call: Call, session: VerificationSession)
 
 /** Completes the scheduled redaction of a session. */
 export function redactScheduled(engine: Engine, id: string): void {
+  const session = findSession(engine, id)
+  if (session.redaction !== 'processing') return
   const redacted = save(engine, {
-    ...findSession(engine, id),
+    ...session,
     redaction: 'redacted',
     client_reference_id: null,
     provided_details: null,

@@ -46,7 +46,7 @@ export function performRequest(engine: Engine, request: EngineRequest): EngineRe
   return respond(engine, admitted, answerRequest(engine, admitted))
 }
 
-/** The first half of `performRequest`, for hosts that interfere: checks the API key, path and idempotency key. */
+/** The first half of `performRequest`, for a host that adds faults: checks the API key, path and idempotency key. */
 export function admitRequest(engine: Engine, request: EngineRequest): AdmittedRequest {
   const { method, path, body } = request
   const key = method === 'POST' ? headerOf(request, 'idempotency-key') : null

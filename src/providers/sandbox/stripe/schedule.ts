@@ -1,6 +1,12 @@
 // Schedules changes that follow an answer, such as decisions of a bank. `due.ts` performs them.
-import { earliestChange, findChange, putChange, removeChange } from './due-changes.ts'
-import type { ChangeKind, DueChange } from './due-changes.ts'
+import {
+  earliestChange,
+  findChange,
+  putChange,
+  removeChange,
+  type ChangeKind,
+  type DueChange,
+} from './due-changes.ts'
 import { nowMs, type Engine } from './engine.ts'
 
 /** Delay of automatic changes: long enough to follow the answer, short enough for interactive use. */

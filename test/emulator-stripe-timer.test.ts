@@ -1,0 +1,82 @@
+// The timer of the Stripe emulator, which performs the scheduled changes of the engine.
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { createChangeTimer } from '#emulators/stripe/timer.ts'
+import { moveClock } from '#providers/sandbox/stripe/due.ts'
+import { createEngine, type Engine } from '#providers/sandbox/stripe/engine.ts'
+import { performRequest } from '#providers/sandbox/stripe/requests.ts'
+import { SETTLE_DELAY_MS } from '#providers/sandbox/stripe/schedule.ts'
+
+const DAY_MS = 24 * 60 * 60 * 1000
+const PAYOUT = 'amount=500&currency=usd'
+const HOLD =
+  'amount=1000&currency=usd&capture_method=manual&payment_method=pm_card_visa&confirm=true' +
+  '&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never'
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }))
+afterEach(() => void vi.useRealTimers())
+
+function start() {
+  const engine: Engine = createEngine({ onScheduled: () => timer.arm() })
+  const timer = createChangeTimer(engine)
+  return { engine, timer }
+}
+
+/** Creates an object and returns a function that reads its status. */
+function create(engine: Engine, path: 'payouts' | 'payment_intents', body: string): () => string {
+  const headers = {
+    authorization: 'Bearer sk_test_1',
+    'content-type': 'application/x-www-form-urlencoded',
+  }
+  const response = performRequest(engine, { method: 'POST', path: `/v1/${path}`, query: '', body, headers })
+  const { id } = JSON.parse(response.body) as { id: string }
+  const { payouts, intents } = engine.store
+  return () => (path === 'payouts' ? payouts : intents).byId.get(id)!.status
+}
+
+test('each change happens at its time, and no timer remains after the last one', () => {
+  const { engine } = start()
+  const status = create(engine, 'payouts', PAYOUT)
+  vi.advanceTimersByTime(SETTLE_DELAY_MS - 1)
+  expect(status()).toBe('pending')
+  vi.advanceTimersByTime(1)
+  expect(status()).toBe('in_transit')
+  vi.advanceTimersByTime(SETTLE_DELAY_MS)
+  expect([status(), vi.getTimerCount()]).toEqual(['paid', 0])
+})
+
+test('a single timer serves all changes: an earlier change replaces the time of a later one', () => {
+  const { engine } = start()
+  const hold = create(engine, 'payment_intents', HOLD)
+  const payout = create(engine, 'payouts', PAYOUT)
+  expect(vi.getTimerCount()).toBe(1)
+  vi.advanceTimersByTime(2 * SETTLE_DELAY_MS)
+  expect([payout(), hold(), vi.getTimerCount()]).toEqual(['paid', 'requires_capture', 1])
+  vi.advanceTimersByTime(7 * DAY_MS)
+  expect([hold(), vi.getTimerCount()]).toEqual(['canceled', 0])
+})
+
+test('the timer follows the clock of the engine, and within a minute the clock of the system', () => {
+  const { engine, timer } = start()
+  const first = create(engine, 'payment_intents', HOLD)
+  moveClock(engine, 7 * DAY_MS - 1000)
+  timer.arm()
+  vi.advanceTimersByTime(999)
+  expect(first()).toBe('requires_capture')
+  vi.advanceTimersByTime(1)
+  expect(first()).toBe('canceled')
+
+  const second = create(engine, 'payment_intents', HOLD)
+  vi.setSystemTime(Date.now() + 8 * DAY_MS)
+  vi.advanceTimersByTime(60_000)
+  expect(second()).toBe('canceled')
+})
+
+test('a stopped timer performs nothing', () => {
+  const { engine, timer } = start()
+  const first = create(engine, 'payouts', PAYOUT)
+  timer.stop()
+  const second = create(engine, 'payouts', PAYOUT)
+  expect(vi.getTimerCount()).toBe(0)
+  vi.advanceTimersByTime(1000)
+  expect([first(), second()]).toEqual(['pending', 'pending'])
+})
