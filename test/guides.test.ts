@@ -340,7 +340,10 @@ test('the doc_url of an error leads to the paragraph of its code, and every code
 })
 
 test('the guides name every test payment method, fault, scope, queue, event type, kind of transaction and request that can wait', async () => {
-  const emulated = await readFile(new URL('../src/providers/sandbox/stripe/methods.ts', import.meta.url), 'utf8')
+  const emulated = await readFile(
+    new URL('../src/providers/sandbox/stripe/methods.ts', import.meta.url),
+    'utf8',
+  )
   const methods = await guide('test-methods')
   for (const [token] of emulated.matchAll(/pm_card_\w+/g)) expect(methods).toContain(`\`${token}\``)
   const faults = await guide('emulator-faults')

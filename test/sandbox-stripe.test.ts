@@ -1,6 +1,6 @@
 // The engine of the sandbox without a server: requests are function calls, and time passes only when a test moves it.
 import { glob, readFile } from 'node:fs/promises'
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import {
   earliestChange,
@@ -275,7 +275,8 @@ const STEPS: Record<string, (started: Started) => unknown> = {
     post(engine, 'payouts', 'amount=500&currency=usd&destination=ba_lateReturn', 'payout'),
   cancel_payout: ({ engine }) => post(engine, `payouts/${engine.store.payouts.ids.at(-1)}/cancel`),
   transfer: ({ engine }) => post(engine, 'transfers', 'amount=500&currency=usd&destination=acct_1'),
-  reversal: ({ engine }) => post(engine, `transfers/${engine.store.transfers.ids.at(-1)}/reversals`, 'amount=9'),
+  reversal: ({ engine }) =>
+    post(engine, `transfers/${engine.store.transfers.ids.at(-1)}/reversals`, 'amount=9'),
   topup: ({ engine }) => post(engine, 'topups', 'amount=500&currency=usd'),
   cancel_topup: ({ engine }) => post(engine, `topups/${engine.store.topups.ids.at(-1)}/cancel`),
   session: ({ engine }) => post(engine, 'identity/verification_sessions', 'type=document', 'session'),

@@ -135,12 +135,7 @@ function sendFaultyAnswer(
     case 'refuse_401':
       return reply(emulator, api_request, refuse(invalidApiKey('sk_test_refused')))
     case 'cut_body':
-      return reply(
-        emulator,
-        api_request,
-        fault.when === 'after' ? answer() : refuse(serverError()),
-        sendHalf,
-      )
+      return reply(emulator, api_request, fault.when === 'after' ? answer() : refuse(serverError()), sendHalf)
     case 'html_503':
       return send(
         response,

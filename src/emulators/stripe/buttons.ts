@@ -4,7 +4,13 @@ import { closeDispute, DISPUTE_FINAL_STATUSES, findDispute } from '#providers/sa
 import { parameterRefused, Refusal } from '#providers/sandbox/stripe/errors.ts'
 import { findSession, SESSION_STATUSES, settleSession } from '#providers/sandbox/stripe/identity.ts'
 import type { Params } from '#providers/sandbox/stripe/parse.ts'
-import { cancelIntent, captureIntent, confirmIntent, expireIntent, findIntent } from '#providers/sandbox/stripe/payment-intents.ts'
+import {
+  cancelIntent,
+  captureIntent,
+  confirmIntent,
+  expireIntent,
+  findIntent,
+} from '#providers/sandbox/stripe/payment-intents.ts'
 import { findPayout, PAYOUT_FINAL_STATUSES, settlePayout } from '#providers/sandbox/stripe/payouts.ts'
 import { createRefund, findRefund, settleRefund } from '#providers/sandbox/stripe/refunds.ts'
 import { findTopup, settleTopup, TOPUP_FINAL_STATUSES } from '#providers/sandbox/stripe/topups.ts'
@@ -50,12 +56,7 @@ const BUTTONS: Record<string, (emulator: Emulator, fields: ButtonFields) => unkn
       statusOf({ status: value }, PAYOUT_FINAL_STATUSES),
     ),
   settle_topup: ({ engine }, { id, value }) =>
-    settleTopup(
-      engine,
-      BANK_CALL,
-      findTopup(engine, id),
-      statusOf({ status: value }, TOPUP_FINAL_STATUSES),
-    ),
+    settleTopup(engine, BANK_CALL, findTopup(engine, id), statusOf({ status: value }, TOPUP_FINAL_STATUSES)),
   settle_session: ({ engine }, { id, value }) =>
     settleSession(
       engine,

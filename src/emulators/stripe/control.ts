@@ -181,7 +181,12 @@ async function sendEvent({ engine, webhooks }: Emulator, id: string): Promise<un
   return { id, status: await webhooks.sendNow(event) }
 }
 
-async function showEffects({ effects }: Emulator, _id: string, _body: unknown, query: Params): Promise<unknown> {
+async function showEffects(
+  { effects }: Emulator,
+  _id: string,
+  _body: unknown,
+  query: Params,
+): Promise<unknown> {
   const { after_seq, metadata } = query
   const data = await findEffects(effects, {
     ...Object.fromEntries(EFFECT_FILTERS.map((name) => [name, textOf(query, name)])),

@@ -1,9 +1,5 @@
 // The independent record of money movements: one line for each effect of the engine, which never reads it.
-import {
-  EFFECT_RESOURCES,
-  type Effect,
-  type EffectReferences,
-} from '#providers/sandbox/stripe/effects.ts'
+import { EFFECT_RESOURCES, type Effect, type EffectReferences } from '#providers/sandbox/stripe/effects.ts'
 import type { AppendFile } from '../shared/append-file.ts'
 
 export type EffectLine = Effect & {

@@ -64,24 +64,13 @@ export function settleCharge(engine: Engine, call: Call, charge: Charge): void {
 }
 
 /** Saves the declined charge and throws a 402. */
-export function decline(
-  engine: Engine,
-  call: Call,
-  intent: Intent,
-  method: Method,
-  reason: Decline,
-): never {
+export function decline(engine: Engine, call: Call, intent: Intent, method: Method, reason: Decline): never {
   const charge = save(engine, {
     ...newCharge(engine, intent, method),
     status: 'failed',
     failure: reason,
   })
-  const failed = fail(
-    engine,
-    intent,
-    { type: 'card_error', ...reason, charge: charge.id, method },
-    charge.id,
-  )
+  const failed = fail(engine, intent, { type: 'card_error', ...reason, charge: charge.id, method }, charge.id)
   emit(engine, call, 'charge.failed', charge)
   emit(engine, call, 'payment_intent.payment_failed', failed)
   const payment_method = renderMethod(method, intent.created, intent.customer)

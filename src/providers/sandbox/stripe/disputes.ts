@@ -27,8 +27,7 @@ type DisputeKind = NonNullable<TestMethod['dispute']>
 
 /** Schedules the dispute that the test card of a captured charge triggers. */
 export function scheduleDispute(engine: Engine, charge: Charge): void {
-  if (dueDisputeOf(engine, charge) !== undefined)
-    scheduleAfter(engine, 'dispute', charge.id, SETTLE_DELAY_MS)
+  if (dueDisputeOf(engine, charge) !== undefined) scheduleAfter(engine, 'dispute', charge.id, SETTLE_DELAY_MS)
 }
 
 /** Opens the scheduled dispute of a charge. */
@@ -48,7 +47,8 @@ export function resumeDisputes(engine: Engine): void {
 
 /** The dispute that the test card of a captured charge triggers. None if the charge has a dispute or is refunded. */
 function dueDisputeOf({ store }: Engine, charge: Charge): DisputeKind | undefined {
-  const canOpen = charge.captured && !store.childIdsOf.has(charge.id) && charge.amount_refunded < charge.amount
+  const canOpen =
+    charge.captured && !store.childIdsOf.has(charge.id) && charge.amount_refunded < charge.amount
   return canOpen ? methodOf(charge.method.token).dispute : undefined
 }
 

@@ -43,8 +43,8 @@ export function moveClock(engine: Engine, by_ms: number): void {
   clock.offset_ms = offset_ms
   engine.journal?.append({ clock: { offset_ms } })
   if (by_ms >= 0) return
-  for (const { kind, id, due_ms } of [...schedule.byKey.values()])
-    if (kind !== 'hold') scheduleAt(engine, { kind, id, due_ms: due_ms + by_ms })
+  const delayed = [...schedule.byKey.values()].filter(({ kind }) => kind !== 'hold')
+  for (const { kind, id, due_ms } of delayed) scheduleAt(engine, { kind, id, due_ms: due_ms + by_ms })
 }
 
 /**

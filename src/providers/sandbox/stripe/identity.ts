@@ -163,11 +163,7 @@ export function resumeRedactions(engine: Engine): void {
     if (redaction === 'processing') scheduleBy(engine, { kind: 'redaction', id, due_ms })
 }
 
-function updateSession(
-  engine: Engine,
-  session: VerificationSession,
-  params: Params,
-): VerificationSession {
+function updateSession(engine: Engine, session: VerificationSession, params: Params): VerificationSession {
   if (session.redaction !== null)
     throw requestRefused(null, undefined, 'You cannot update a verification session that is redacted.')
   const updated = save(engine, { ...session, metadata: metadataOf(params, session.metadata) })

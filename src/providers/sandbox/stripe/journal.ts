@@ -8,13 +8,7 @@ import type { Version } from './versions.ts'
 export type Journal = { append(line: JournalLine): void }
 
 /** Lines of events and answers refer to versions by their revisions, and follow the lines of these versions. */
-export type JournalLine =
-  | VersionLine
-  | EventLine
-  | DeliveredLine
-  | AnswerLine
-  | ScheduledLine
-  | ClockLine
+export type JournalLine = VersionLine | EventLine | DeliveredLine | AnswerLine | ScheduledLine | ClockLine
 
 /**
  * An object was created or changed. Its id is unique, and the line with the highest revision is its current version.

@@ -90,8 +90,7 @@ export function createIntent(engine: Engine, call: Call, params: Params): Intent
 export function updateIntent(engine: Engine, intent: Intent, params: Params): Intent {
   const unconfirmed = CONFIRMABLE.includes(intent.status)
   for (const name of ['amount', 'currency', 'payment_method', 'capture_method']) {
-    if (params[name] !== undefined && !unconfirmed)
-      throw stateRefused(engine, intent, 'updated', CONFIRMABLE)
+    if (params[name] !== undefined && !unconfirmed) throw stateRefused(engine, intent, 'updated', CONFIRMABLE)
   }
   const currency = stringOf(params, 'currency') ?? intent.currency
   const method = methodOfParams(params) ?? intent.method
@@ -223,12 +222,7 @@ export function resumeHolds(engine: Engine): void {
   }
 }
 
-function release(
-  engine: Engine,
-  call: Call,
-  intent: Intent,
-  reason: Intent['cancellation_reason'],
-): Intent {
+function release(engine: Engine, call: Call, intent: Intent, reason: Intent['cancellation_reason']): Intent {
   const charge =
     intent.status === 'requires_capture' ? engine.store.charges.byId.get(intent.latest_charge!)! : null
   unschedule(engine, 'hold', intent.id)

@@ -57,12 +57,7 @@ export function findTransfer(engine: Engine, id: string): Transfer {
 }
 
 /** Reverses a transfer. Default amount: the rest that is not reversed yet. */
-export function reverseTransfer(
-  engine: Engine,
-  call: Call,
-  transfer: Transfer,
-  params: Params,
-): Reversal {
+export function reverseTransfer(engine: Engine, call: Call, transfer: Transfer, params: Params): Reversal {
   const { id, currency } = transfer
   const reversible = transfer.amount - transfer.amount_reversed
   const amount = amountOf(params, 'amount') ?? reversible
@@ -143,14 +138,12 @@ export const TRANSFER_ROUTES: Routes = {
   'POST transfers/:id': {
     object: 'transfer',
     accepts: parameters('description metadata expand'),
-    one: (engine, call, { id }, params) =>
-      updateTransfer(engine, call, findTransfer(engine, id), params),
+    one: (engine, call, { id }, params) => updateTransfer(engine, call, findTransfer(engine, id), params),
   },
   'POST transfers/:id/reversals': {
     object: 'transfer_reversal',
     accepts: parameters('amount description expand metadata refund_application_fee'),
-    one: (engine, call, { id }, params) =>
-      reverseTransfer(engine, call, findTransfer(engine, id), params),
+    one: (engine, call, { id }, params) => reverseTransfer(engine, call, findTransfer(engine, id), params),
   },
   'GET transfers/:id/reversals': {
     object: 'transfer_reversal',
