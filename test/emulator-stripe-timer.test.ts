@@ -73,10 +73,10 @@ test('the timer follows the clock of the engine, and within a minute the clock o
 
 test('a stopped timer performs nothing', () => {
   const { engine, timer } = start()
-  const first = create(engine, 'payouts', PAYOUT)
+  const hold = create(engine, 'payment_intents', HOLD)
   timer.stop()
-  const second = create(engine, 'payouts', PAYOUT)
+  const payout = create(engine, 'payouts', PAYOUT)
   expect(vi.getTimerCount()).toBe(0)
-  vi.advanceTimersByTime(1000)
-  expect([first(), second()]).toEqual(['pending', 'pending'])
+  vi.advanceTimersByTime(8 * DAY_MS)
+  expect([hold(), payout()]).toEqual(['requires_capture', 'pending'])
 })
