@@ -3,14 +3,10 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createChangeTimer } from '#emulators/stripe/timer.ts'
 import { moveClock } from '#providers/sandbox/stripe/due.ts'
 import { createEngine, type Engine } from '#providers/sandbox/stripe/engine.ts'
-import { performRequest } from '#providers/sandbox/stripe/requests.ts'
 import { SETTLE_DELAY_MS } from '#providers/sandbox/stripe/schedule.ts'
+import { create as createObject, DAY_MS, HOLD } from '#test/engine.ts'
 
-const DAY_MS = 24 * 60 * 60 * 1000
 const PAYOUT = 'amount=500&currency=usd'
-const HOLD =
-  'amount=1000&currency=usd&capture_method=manual&payment_method=pm_card_visa&confirm=true' +
-  '&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }))
 afterEach(() => void vi.useRealTimers())
@@ -23,12 +19,7 @@ function start() {
 
 /** Creates an object and returns a function that reads its status. */
 function create(engine: Engine, path: 'payouts' | 'payment_intents', body: string): () => string {
-  const headers = {
-    authorization: 'Bearer sk_test_1',
-    'content-type': 'application/x-www-form-urlencoded',
-  }
-  const response = performRequest(engine, { method: 'POST', path: `/v1/${path}`, query: '', body, headers })
-  const { id } = JSON.parse(response.body) as { id: string }
+  const id = createObject(engine, path, body)
   const { payouts, intents } = engine.store
   return () => (path === 'payouts' ? payouts : intents).byId.get(id)!.status
 }

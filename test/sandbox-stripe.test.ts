@@ -19,12 +19,9 @@ import type { JournalLine } from '#providers/sandbox/stripe/journal.ts'
 import { replayInto } from '#providers/sandbox/stripe/replay.ts'
 import { performRequest } from '#providers/sandbox/stripe/requests.ts'
 import { nextDueMs, SETTLE_DELAY_MS } from '#providers/sandbox/stripe/schedule.ts'
+import { create, DAY_MS, get, HOLD, post } from '#test/engine.ts'
 
 const START_MS = Date.UTC(2026, 0, 1)
-const DAY_MS = 24 * 60 * 60 * 1000
-const HOLD =
-  'amount=1000&currency=usd&capture_method=manual&payment_method=pm_card_visa&confirm=true' +
-  '&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never'
 const SALE = HOLD.replace('manual', 'automatic')
 
 /** An engine, the lines of its journal, and the time of its host. */
@@ -43,24 +40,6 @@ function replayed(lines: string[], now_ms = START_MS): Engine {
   for (const line of lines) replay(JSON.parse(line) as JournalLine)
   return engine
 }
-
-function post(engine: Engine, path: string, body = '', key?: string) {
-  const headers = {
-    authorization: 'Bearer sk_test_1',
-    'content-type': 'application/x-www-form-urlencoded',
-    'idempotency-key': key,
-  }
-  return performRequest(engine, { method: 'POST', path: `/v1/${path}`, query: '', body, headers })
-}
-
-function get(engine: Engine, path: string, query = ''): any {
-  const headers = { authorization: 'Bearer sk_test_1' }
-  const { body } = performRequest(engine, { method: 'GET', path: `/v1/${path}`, query, body: '', headers })
-  return JSON.parse(body)
-}
-
-const create = (engine: Engine, path: string, body: string): string =>
-  JSON.parse(post(engine, path, body).body).id
 
 /** The events, oldest first: the type, and the time since START_MS in seconds. */
 function eventsOf(engine: Engine): [string, number][] {
