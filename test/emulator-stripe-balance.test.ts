@@ -476,6 +476,27 @@ test('the page of the emulator lists payouts, top-ups and transfers, with button
   expect(page).toContain('td.lines code{white-space:pre-wrap}')
 })
 
+test('a restarted emulator performs the scheduled changes of its journal without a request to the API', async () => {
+  const data_dir = await mkdtemp(join(tmpdir(), 'stripe-emulator-'))
+  const start = () => startStripeEmulator({ port: 0, api_key: EMULATOR_KEY, data_dir, late_return_ms: 1000 })
+  const first = await start()
+  try {
+    await clientsOf(first.url).stripe.payouts.create({ ...PAYOUT, destination: 'ba_lateReturn' })
+    await first.close()
+    const second = await start()
+    try {
+      const { control } = clientsOf(second.url)
+      await eventually(async () =>
+        expect(await control('GET', 'effects?effect=payout_failed')).toMatchObject({ count: 1 }),
+      )
+    } finally {
+      await second.close()
+    }
+  } finally {
+    await rm(data_dir, { recursive: true })
+  }
+})
+
 test('a restarted emulator keeps all objects, replays responses by idempotency key, and continues pending transitions', async () => {
   const data_dir = await mkdtemp(join(tmpdir(), 'stripe-emulator-'))
   const start = (late_return_ms: number) =>

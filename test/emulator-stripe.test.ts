@@ -323,6 +323,17 @@ describe('payment intents', () => {
     )
   })
 
+  test('after the clock was moved, a hold expires by itself at the new time', async () => {
+    const { stripe, control } = await start()
+    await stripe.paymentIntents.create(HOLD)
+    await control('POST', 'clock', { advance_ms: 7 * 24 * 3_600_000 - 100 })
+    // The timer that the creation has set ends after a minute.
+    await eventually(
+      async () => expect(await control('GET', 'effects?source=expiry')).toMatchObject({ count: 1 }),
+      30_000,
+    )
+  })
+
   test('a clock that is moved forward also performs the decisions of banks', async () => {
     const { stripe, control } = await start({ late_return_ms: 3_600_000 })
     const { id } = await stripe.payouts.create({
