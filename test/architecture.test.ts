@@ -76,11 +76,16 @@ async function readImports(): Promise<Import[]> {
 /** The pages in the browser: they import the SDK and no server code. */
 const isWeb = (file: string) => file.startsWith('dashboard/web/')
 
-/** The engine that the emulators and the sandbox share: it imports only `core` and itself, and no packages. */
+/** The engine of the Stripe emulator. */
 const isSandbox = (file: string) => file.startsWith('providers/sandbox/')
+/** All that the engine imports, except for its own files: no sockets, no files, no database. */
+const SANDBOX_IMPORTS = ['#core/money.ts', 'node:crypto']
+/** The files of production code that use the engine. */
+const SANDBOX_USERS: string[] = []
 
 function isAllowed({ file, layer, target }: Import): boolean {
   if (isWeb(file) && target.startsWith('#')) return target.startsWith('#sdk/')
+  if (isSandbox(file)) return target.startsWith('.') || SANDBOX_IMPORTS.includes(target)
   const allowed_imports = MAY_IMPORT[layer]
   if (allowed_imports === undefined) return false
   // The SDK is a separate package and also runs without Node.
@@ -93,7 +98,6 @@ function isAllowed({ file, layer, target }: Import): boolean {
       allowed_imports.some((each) => each === '*' || name === each || name.startsWith(`${each}/`))
     )
   }
-  if (isSandbox(file) && !/^(?:\.|node:)/.test(target)) return false
   const owners = OWNERS[target.split('/')[0]!]
   return owners === undefined || owners.includes(layer)
 }
@@ -104,6 +108,12 @@ function staysWithinLayer({ file, layer, target }: Import): boolean {
   if (isWeb(file) !== isWeb(to)) return false
   if (isSandbox(file) && !isSandbox(to)) return false
   return to.split('/')[0] === layer && (SOURCE.test(target) || (isWeb(to) && target.endsWith('.css')))
+}
+
+/** Whether production code outside of the engine imports a file of the engine. */
+function usesSandbox({ file, layer, target }: Import): boolean {
+  if (DEVELOPMENT.includes(layer) || isSandbox(file)) return false
+  return isSandbox(target.startsWith('.') ? join(file, '..', target) : target.slice(1))
 }
 
 test('each layer imports only what the table of allowed imports permits', async () => {
@@ -117,6 +127,11 @@ test('each layer imports only what the table of allowed imports permits', async 
 test('relative imports stay within their layer and contain the extension of the file', async () => {
   const astray = (await readImports()).filter((one) => !staysWithinLayer(one))
   expect(astray.map(({ file, target }) => `${file} imports ${target}`)).toEqual([])
+})
+
+test('of production code, only named files import the engine of the Stripe emulator', async () => {
+  const users = (await readImports()).filter(usesSandbox).map(({ file }) => file)
+  expect([...new Set(users)].sort()).toEqual(SANDBOX_USERS)
 })
 
 test('the dependencies in package.json are exactly the packages that production processes import', async () => {
@@ -300,8 +315,11 @@ test('only the ledger writes accounts and transfers', async () => {
   expect(writers).toEqual(['src/domain/ledger.ts'])
 })
 
-/** The emulators are separate programs: they and the engine of the sandbox use Stripe's terms. */
-const isEmulator = (file: string) => /^src\/(?:emulators|providers\/sandbox)\//.test(file)
+/**
+ * The emulators, which are separate programs, and the engine of the Stripe emulator. Both use the terms of providers,
+ * such as `Refund`, for their own types.
+ */
+const isEmulatorOrEngine = (file: string) => /^src\/(?:emulators|providers\/sandbox)\//.test(file)
 /** The pages in the browser are a separate program: they cannot import server code. */
 const isPage = (file: string) => file.startsWith('src/dashboard/web/')
 const DECLARATION =
@@ -318,7 +336,7 @@ function sharedNames(files: Iterable<[file: string, text: string]>): string[] {
 
 test('exported names and names of types are unique', async () => {
   const files = [...(await readSources(['src']))]
-  const programs = [isEmulator, isPage, (file: string) => !isEmulator(file) && !isPage(file)]
+  const programs = [isEmulatorOrEngine, isPage, (file: string) => !isEmulatorOrEngine(file) && !isPage(file)]
   for (const program of programs) expect(sharedNames(files.filter(([file]) => program(file)))).toEqual([])
   expect(sharedNames(await readSources(['sdk/src']))).toEqual([])
 })
@@ -394,17 +412,54 @@ test('the check of imports finds a domain file that imports a provider', () => {
   )
 })
 
-test('the check of imports finds an emulator that imports a client of a provider, and an engine that imports more than `core`', () => {
+test('the check of imports finds an emulator that imports a client of a provider', () => {
   const emulator = { file: 'emulators/stripe/x.ts', layer: 'emulators' }
   expect(isAllowed({ ...emulator, target: '#providers/sandbox/stripe/engine.ts' })).toBe(true)
   for (const target of ['#providers/stripe/client.ts', '#providers/sandboxes.ts', 'stripe'])
     expect([target, isAllowed({ ...emulator, target })]).toEqual([target, false])
+})
+
+test('the check of imports finds an engine that imports more than it needs', () => {
   const engine = { file: 'providers/sandbox/stripe/x.ts', layer: 'providers' }
   for (const target of ['#core/money.ts', 'node:crypto', './store.ts'])
     expect([target, isAllowed({ ...engine, target })]).toEqual([target, true])
-  for (const target of ['#domain/areas.ts', '#emulators/shared/http.ts', 'stripe', 'undici'])
+  for (const target of ['#core/pool.ts', 'node:net', 'node:fs/promises', 'node:timers/promises', 'undici'])
     expect([target, isAllowed({ ...engine, target })]).toEqual([target, false])
   expect(staysWithinLayer({ ...engine, target: '../../http.ts' })).toBe(false)
+})
+
+test('the check of imports finds production code that imports the engine', () => {
+  const users = [
+    { file: 'workers/x.ts', layer: 'workers', target: '#providers/sandbox/stripe/engine.ts' },
+    { file: 'providers/stripe/x.ts', layer: 'providers', target: '../sandbox/stripe/engine.ts' },
+  ]
+  expect(users.filter(usesSandbox)).toEqual(users)
+  const others = [
+    { file: 'emulators/stripe/x.ts', layer: 'emulators', target: '#providers/sandbox/stripe/engine.ts' },
+    { file: 'providers/sandbox/stripe/x.ts', layer: 'providers', target: './engine.ts' },
+    { file: 'workers/x.ts', layer: 'workers', target: '#providers/stripe/client.ts' },
+  ]
+  expect(others.filter(usesSandbox)).toEqual([])
+})
+
+/** Uses of time, chance and output, and code that waits: a request is performed in one step, by one clock. */
+const IMPURE =
+  /\b(?:Date\.now|new Date\(\)|performance\.|setTimeout|setInterval|setImmediate|Math\.random|console\.|process\.|fetch\(|await )/g
+
+function impureUses(text: string): string[] {
+  return Array.from(text.matchAll(IMPURE), ([use]) => use)
+}
+
+test('the engine of the Stripe emulator has no timers, no output and a single clock', async () => {
+  const found = [...(await readSources(['src/providers/sandbox']))].flatMap(([file, text]) =>
+    impureUses(text).map((use) => `${file}: ${use}`),
+  )
+  expect(found).toEqual(['src/providers/sandbox/stripe/engine.ts: Date.now'])
+})
+
+test('the check of the engine finds timers, output and clocks', () => {
+  const text = 'setTimeout(run, 1)\nconsole.error(new Date())\nfor await (const a of new Date(0).b) {}\n'
+  expect(impureUses(text)).toEqual(['setTimeout', 'console.', 'new Date()', 'await '])
 })
 
 /**
