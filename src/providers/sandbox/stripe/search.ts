@@ -45,7 +45,7 @@ export function searchIntents(engine: Engine, params: Params): SearchResult {
 const MAX_CLAUSES = 10
 
 const CLAUSE =
-  /^\s*(-?)(?:metadata\[(["'])(.+?)\2\]|(status|currency|customer|amount))\s*:\s*(?:(["'])((?:\\.|(?!\5).)*)\5|(null|\d+))/
+  /^\s*(-?)(?:metadata\[(["'])(.+?)\2\]|(status|currency|customer|amount))\s*:\s*(?:(["'])((?:\\.|(?!\5)[^\\])*)\5|(null|\d+))/
 
 /**
  * Parses a query: clauses such as `metadata['k']:'v'`, `status:'x'`, `currency:"usd"` and `amount:100`, joined by AND
