@@ -9,7 +9,7 @@ import {
   removeChange,
   type DueChange,
 } from '#providers/sandbox/stripe/due-changes.ts'
-import { moveClock, resumeChanges, runDue } from '#providers/sandbox/stripe/due.ts'
+import { moveClock, resumeChanges, RETRY_DELAY_MS, runDue } from '#providers/sandbox/stripe/due.ts'
 import type { Effect } from '#providers/sandbox/stripe/effects.ts'
 import { createEngine, nowMs, type Engine, type EngineOptions } from '#providers/sandbox/stripe/engine.ts'
 import type { StoredEvent } from '#providers/sandbox/stripe/event-log.ts'
@@ -17,7 +17,7 @@ import { markDelivered } from '#providers/sandbox/stripe/events.ts'
 import type { JournalLine } from '#providers/sandbox/stripe/journal.ts'
 import { replayInto } from '#providers/sandbox/stripe/replay.ts'
 import { performRequest } from '#providers/sandbox/stripe/requests.ts'
-import { nextDueMs, SETTLE_DELAY_MS } from '#providers/sandbox/stripe/schedule.ts'
+import { nextDueMs, scheduleAt, SETTLE_DELAY_MS } from '#providers/sandbox/stripe/schedule.ts'
 import { create, DAY_MS, get, HOLD, post } from '#test/engine.ts'
 
 const START_MS = Date.UTC(2026, 0, 1)
@@ -74,17 +74,54 @@ test('a request is answered at once, with the headers of Stripe, and a key repla
   expect(next_action.redirect_to_url.url).toBe(`https://pages.example/payment_intents/${id}/authenticate`)
 })
 
-test('an exception is answered with 500 and passed to the host', () => {
+test('an exception is answered with 500 and passed to the host, and the answer is not stored', () => {
   const failures: unknown[] = []
-  const { engine } = startEngine({ onFailure: (error) => void failures.push(error) })
   const failure = new Error('no space')
-  engine.journal = {
-    append() {
-      throw failure
+  let fails = true
+  const { engine, lines } = startEngine({
+    onEffect() {
+      if (fails) throw failure
     },
+    onFailure: (error, change) => void failures.push([error, change]),
+  })
+  expect(post(engine, 'payouts', 'amount=500&currency=usd', 'a').status).toBe(500)
+  expect(failures).toEqual([[failure, null]])
+  expect(stateOf(replayed(lines))).toEqual(stateOf(engine))
+  fails = false
+  expect(post(engine, 'payouts', 'amount=500&currency=usd', 'a').status).toBe(200)
+})
+
+test('a scheduled change that fails is reported and tried again a day later, and the others happen', () => {
+  const failures: unknown[] = []
+  const { engine, lines } = startEngine({
+    onFailure: (error, change) => void failures.push([String(error), change?.id]),
+  })
+  const lost = create(engine, 'payouts', 'amount=500&currency=usd')
+  const other = create(engine, 'payouts', 'amount=500&currency=usd')
+  const { byId } = engine.store.payouts
+  const payout = byId.get(lost)!
+  byId.delete(lost)
+  moveClock(engine, 2 * SETTLE_DELAY_MS)
+  expect(failures).toEqual([[`Error: No such payout: '${lost}'`, lost]])
+  expect(get(engine, `payouts/${other}`).status).toBe('paid')
+  expect(nextDueMs(engine)).toBe(START_MS + SETTLE_DELAY_MS + RETRY_DELAY_MS)
+
+  byId.set(lost, payout)
+  for (const each of [engine, replayed(lines)]) {
+    moveClock(each, RETRY_DELAY_MS)
+    expect(get(each, `payouts/${lost}`).status).toBe('paid')
   }
-  expect(post(engine, 'payouts', 'amount=500&currency=usd').status).toBe(500)
-  expect(failures).toEqual([failure])
+  expect(failures.length).toBe(1)
+})
+
+test('a request is answered, and its answer stored, although the change of another object fails', () => {
+  // A missing payout is refused; a missing charge is an exception.
+  for (const kind of ['payout', 'dispute'] as const) {
+    const { engine } = startEngine()
+    scheduleAt(engine, { kind, id: 'missing', due_ms: START_MS })
+    const [first, second] = ['a', 'a'].map((key) => post(engine, 'topups', 'amount=500&currency=usd', key))
+    expect([first!.status, second!.headers['idempotent-replayed']]).toEqual([200, 'true'])
+  }
 })
 
 test('scheduled changes happen when the host runs them, at their time or later', () => {

@@ -33,7 +33,10 @@ export function createEmulator(options: EngineOptions, record_requests: boolean)
     },
     onEffect: (effect) => writeEffect(emulator.effects, effect),
     onScheduled: () => emulator.timer.arm(),
-    onFailure: (error) => console.error(error),
+    onFailure(error, change) {
+      if (change !== null) console.error(`The scheduled change (${change.kind}) of ${change.id} failed:`)
+      console.error(error)
+    },
   })
   const emulator: Emulator = {
     url: '',

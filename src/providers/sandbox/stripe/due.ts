@@ -8,22 +8,40 @@ import { movePayout, resumePayouts } from './payouts.ts'
 import { nextDueMs, scheduleAt, unschedule } from './schedule.ts'
 import { finishTopup, resumeTopups } from './topups.ts'
 
-/** Each does nothing if the object has changed so that the change no longer applies. */
-const PERFORM: Record<ChangeKind, (engine: Engine, id: string) => void> = {
-  hold: expireScheduled,
-  dispute: openScheduledDispute,
-  payout: movePayout,
-  topup: finishTopup,
-  redaction: redactScheduled,
+type KindOfChange = {
+  /** Performs the change of an object, or does nothing if the change no longer applies to the object. */
+  perform: (engine: Engine, id: string) => void
+  /** Schedules the changes of this kind that the journal lacks. */
+  resume: (engine: Engine) => void
 }
 
-/** Performs the changes that are due at this time of the engine's clock or earlier, in order of their time. */
+const KINDS: Record<ChangeKind, KindOfChange> = {
+  hold: { perform: expireScheduled, resume: resumeHolds },
+  dispute: { perform: openScheduledDispute, resume: resumeDisputes },
+  payout: { perform: movePayout, resume: resumePayouts },
+  topup: { perform: finishTopup, resume: resumeTopups },
+  redaction: { perform: redactScheduled, resume: resumeRedactions },
+}
+
+/** Delay of the next attempt to perform a change that has thrown an exception. */
+export const RETRY_DELAY_MS = 24 * 60 * 60 * 1000
+
+/**
+ * Performs the changes that are due at this time of the engine's clock or earlier, in order of their time. If a change
+ * throws an exception, the host gets the exception, the change is scheduled again a day later, and the others happen.
+ */
 export function runDue(engine: Engine, until_ms: number): void {
   for (;;) {
     const change = earliestChange(engine.schedule)
     if (change === null || change.due_ms > until_ms) return
-    unschedule(engine, change.kind, change.id)
-    PERFORM[change.kind](engine, change.id)
+    const { kind, id } = change
+    unschedule(engine, kind, id)
+    try {
+      KINDS[kind].perform(engine, id)
+    } catch (error) {
+      engine.hooks.onFailure(error, change)
+      scheduleAt(engine, { kind, id, due_ms: until_ms + RETRY_DELAY_MS })
+    }
   }
 }
 
@@ -48,13 +66,9 @@ export function moveClock(engine: Engine, by_ms: number): void {
 }
 
 /**
- * Schedules what the journal does not: an earlier version wrote no scheduled changes, and a crash may have cut off the
- * last lines. Nothing is due later than if its delay began now.
+ * Schedules the changes that are missing in the journal, because an earlier version wrote it or a crash cut off its
+ * last lines. A bank decides at the latest as if its decision was scheduled now, also if an attempt has failed.
  */
 export function resumeChanges(engine: Engine): void {
-  resumeHolds(engine)
-  resumeDisputes(engine)
-  resumePayouts(engine)
-  resumeTopups(engine)
-  resumeRedactions(engine)
+  for (const { resume } of Object.values(KINDS)) resume(engine)
 }

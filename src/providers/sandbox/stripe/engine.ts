@@ -1,6 +1,6 @@
 // The engine of the sandbox: Stripe's API on a state in memory, without sockets and timers. Its host performs requests
 // (`requests.ts`), runs scheduled changes when they are due (`due.ts`), and may keep the journal (`journal.ts`).
-import { emptySchedule, type Schedule } from './due-changes.ts'
+import { emptySchedule, type DueChange, type Schedule } from './due-changes.ts'
 import type { Effect } from './effects.ts'
 import { emptyEventLog, type EventLog, type StoredEvent } from './event-log.ts'
 import { emptyIdempotency, type Idempotency } from './idempotency.ts'
@@ -36,8 +36,8 @@ type EngineHooks = {
   onEffect: (effect: Effect) => void
   /** A change was scheduled: `nextDueMs` may be earlier than before. */
   onScheduled: () => void
-  /** An exception, which is answered with 500. */
-  onFailure: (error: unknown) => void
+  /** An exception: of a request, which is answered with 500, or of a scheduled change, which is scheduled again. */
+  onFailure: (error: unknown, change: DueChange | null) => void
 }
 
 /** The only clock of the engine. */

@@ -19,7 +19,7 @@ type Answered = {
 
 /** The answer for an error: a refusal, or 500 for an exception. */
 export function refused({ clock, hooks }: Engine, request_id: string, error: unknown): Answer {
-  if (!(error instanceof Refusal)) hooks.onFailure(error)
+  if (!(error instanceof Refusal)) hooks.onFailure(error, null)
   const refusal = error instanceof Refusal ? error : serverError()
   const logged = { request_id, at_s: Math.floor(clock.hostMs() / 1000) }
   return { status: refusal.status, content: errorBody(refusal.error, logged) }
