@@ -62,6 +62,29 @@ test('the timer follows the clock of the engine, and within a minute the clock o
   expect(second()).toBe('canceled')
 })
 
+test('if the clock of the system is set back, banks decide after the same delay, and holds keep their time', () => {
+  const { engine } = start()
+  const hold = create(engine, 'payment_intents', HOLD)
+  const payout = create(engine, 'payouts', PAYOUT)
+  vi.setSystemTime(Date.now() - DAY_MS)
+  vi.advanceTimersByTime(3 * SETTLE_DELAY_MS)
+  expect(payout()).toBe('paid')
+  vi.advanceTimersByTime(7 * DAY_MS)
+  expect(hold()).toBe('requires_capture')
+  vi.advanceTimersByTime(DAY_MS)
+  expect(hold()).toBe('canceled')
+})
+
+test('a change that fails does not stop the timer', () => {
+  const { engine } = start()
+  create(engine, 'payouts', PAYOUT)
+  const other = create(engine, 'payouts', PAYOUT)
+  const { byId, ids } = engine.store.payouts
+  byId.delete(ids[0]!)
+  vi.advanceTimersByTime(2 * SETTLE_DELAY_MS)
+  expect([other(), vi.getTimerCount()]).toEqual(['paid', 1])
+})
+
 test('a stopped timer performs nothing', () => {
   const { engine, timer } = start()
   const hold = create(engine, 'payment_intents', HOLD)

@@ -46,11 +46,11 @@ export function runDue(engine: Engine, until_ms: number): void {
 }
 
 /**
- * Moves the engine's clock. Forward, it performs each change that becomes due at the change's own time. Backward, the
- * delays of changes stay the same, except for holds, which expire at the time that the charge names.
+ * Moves the engine's clock. If it goes forward, each change that becomes due happens at its own time. If it goes back,
+ * changes keep their delays, except for holds, which expire at the time that the charge names.
  */
 export function moveClock(engine: Engine, by_ms: number): void {
-  const { clock, schedule } = engine
+  const { clock } = engine
   const offset_ms = clock.offset_ms + by_ms
   for (let due_ms = nextDueMs(engine); due_ms !== null; due_ms = nextDueMs(engine)) {
     const step_ms = due_ms - clock.hostMs()
@@ -60,9 +60,13 @@ export function moveClock(engine: Engine, by_ms: number): void {
   }
   clock.offset_ms = offset_ms
   engine.journal?.append({ clock: { offset_ms } })
-  if (by_ms >= 0) return
-  const delayed = [...schedule.byKey.values()].filter(({ kind }) => kind !== 'hold')
-  for (const { kind, id, due_ms } of delayed) scheduleAt(engine, { kind, id, due_ms: due_ms + by_ms })
+  if (by_ms < 0) keepDelays(engine, -by_ms)
+}
+
+/** Keeps the delays of changes after the clock went back: all changes except for holds are due as much earlier. */
+export function keepDelays(engine: Engine, back_ms: number): void {
+  const delayed = [...engine.schedule.byKey.values()].filter(({ kind }) => kind !== 'hold')
+  for (const { kind, id, due_ms } of delayed) scheduleAt(engine, { kind, id, due_ms: due_ms - back_ms })
 }
 
 /**

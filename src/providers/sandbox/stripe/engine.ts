@@ -42,7 +42,7 @@ type EngineHooks = {
 
 /** The only clock of the engine. */
 type EngineClock = {
-  /** The time of the host in unix milliseconds. */
+  /** The time of the host in unix milliseconds. If it goes back, the host calls `keepDelays`. */
   hostMs: () => number
   /** How far the engine's clock is ahead of the host's. */
   offset_ms: number
