@@ -1,5 +1,6 @@
-// The engine of the sandbox: Stripe's API on a state in memory, without sockets and timers. Its host performs requests
-// (`requests.ts`), runs scheduled changes when they are due (`due.ts`), and may keep the journal (`journal.ts`).
+// The engine of the Stripe emulator: Stripe's API on a state in memory, without sockets and timers. Its host performs
+// requests (`requests.ts`), runs scheduled changes when they are due (`schedule.ts`, `due.ts`) and delivers events
+// (`events.ts`). It may keep a journal (`journal.ts`), from which it restores the state (`replay.ts`).
 import { emptySchedule, type DueChange, type Schedule } from './due-changes.ts'
 import type { Effect } from './effects.ts'
 import { emptyEventLog, type EventLog, type StoredEvent } from './event-log.ts'
@@ -7,7 +8,7 @@ import { emptyIdempotency, type Idempotency } from './idempotency.ts'
 import type { Journal } from './journal.ts'
 import { emptyStore, type Store } from './store.ts'
 
-type EngineSettings = {
+export type EngineSettings = {
   /** The API keys, separated by commas; null: any key is accepted. */
   api_key: string | null
   /** The id of the account that the key belongs to. */
@@ -49,8 +50,8 @@ type EngineClock = {
 }
 
 /**
- * Settings, hooks and state. Each change of the state is in the journal, except which requests are in progress
- * (`idempotency.inFlight`).
+ * The journal contains all changes of the clock's offset, the objects, the events, the stored answers and the schedule.
+ * It contains neither the settings, which the host may change, nor the requests in progress (`idempotency.inFlight`).
  */
 export type Engine = EngineSettings & {
   hooks: EngineHooks
@@ -59,7 +60,7 @@ export type Engine = EngineSettings & {
   events: EventLog
   idempotency: Idempotency
   schedule: Schedule
-  /** The record of all changes of the state; null: the state is in memory only. */
+  /** Null: the state is in memory only. */
   journal: Journal | null
 }
 

@@ -5,7 +5,7 @@ import type { ResponseSnapshot } from './expand.ts'
 
 const RETENTION_MS = 24 * 60 * 60 * 1000
 
-/** `content`: a snapshot of an object, or the body of an error. */
+/** `content`: the body, or a snapshot of the object that the body shows. */
 export type Answer = { status: number; content: ResponseSnapshot | string }
 
 export type StoredAnswer = Answer & { fingerprint: string; at_ms: number; request_id: string }

@@ -4,7 +4,17 @@ import type { StoredEvent } from './event-log.ts'
 import type { StoredAnswer } from './idempotency.ts'
 import type { Version } from './versions.ts'
 
-/** Where the host keeps the lines. The engine does not change a line that it has appended. */
+/**
+ * Where the host keeps the lines. The engine does not change a line that it has appended.
+ *
+ * - Only one engine writes to a journal, unless the host locks the journal and first replays the lines of others.
+ * - The engine calls `append` within a change, so `append` must not throw: state and journal would differ. If a line
+ *   cannot be kept, the host remembers that until the call of the engine returns.
+ * - If a line or a commit fails, the host discards the engine, and replays the journal into a new one.
+ * - The host sends responses, events and effects only after the lines are committed.
+ *
+ * The emulator does neither of the last two: a crash or a full disk may cost it the last lines.
+ */
 export type Journal = { append(line: JournalLine): void }
 
 /** Lines of events and answers refer to versions by their revisions, and follow the lines of these versions. */
