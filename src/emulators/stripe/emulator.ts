@@ -1,5 +1,5 @@
 // The state of the emulator: the engine, and what the emulator adds to it.
-import { createEngine, type Engine, type EngineOptions } from '#providers/sandbox/stripe/engine.ts'
+import { createEngine, type Engine, type EngineSettings } from '#providers/sandbox/stripe/engine.ts'
 import type { AppendFile } from '../shared/append-file.ts'
 import { emptyFaults, type Faults } from '../shared/faults.ts'
 import { emptyRequestLog, type RequestLog } from '../shared/requests.ts'
@@ -23,9 +23,9 @@ export type Emulator = {
 }
 
 /** Creates the emulator with an empty engine. */
-export function createEmulator(options: EngineOptions, record_requests: boolean): Emulator {
+export function createEmulator(settings: Partial<EngineSettings>, record_requests: boolean): Emulator {
   const engine = createEngine({
-    ...options,
+    ...settings,
     omitsEvent: () => emulator.webhooks?.omitsEvent() ?? false,
     isSubscribed: (type) => emulator.webhooks?.isSubscribed(type) ?? false,
     onEvent: (event) => {

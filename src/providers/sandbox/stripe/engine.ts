@@ -26,7 +26,10 @@ export type EngineSettings = {
   release_refunds: boolean
 }
 
-/** What the host adds. All hooks are called while a request or a scheduled change is being performed. */
+/**
+ * What the host adds. The engine calls the hooks while it performs a request or a scheduled change. `journal.ts` says
+ * when the host may act on them.
+ */
 type EngineHooks = {
   /** Whether no event is made for the change that happens now. */
   omitsEvent: () => boolean
