@@ -1,4 +1,5 @@
 // Payouts from the balance to a bank account or a debit card. The bank may accept, refuse or return a payout.
+import { behaviorOf } from './behavior.ts'
 import { BANK_CALL, type Call } from './call.ts'
 import { refuseFraction } from './currencies.ts'
 import { recordEffect, type Effect } from './effects.ts'
@@ -12,7 +13,7 @@ import type { Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
 import { text, parameters } from './rules.ts'
 import { save } from './save.ts'
-import { behaviorOf, scheduleAfter, scheduleBy, SETTLE_DELAY_MS, unschedule } from './schedule.ts'
+import { scheduleAfter, scheduleBy, SETTLE_DELAY_MS, unschedule } from './schedule.ts'
 import type { Payout } from './versions.ts'
 
 const DAY_S = 86_400

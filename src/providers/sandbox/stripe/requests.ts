@@ -32,13 +32,17 @@ export type AdmittedRequest = {
   /** The idempotency key; null unless the method is POST. */
   key: string | null
   fingerprint: string
-  /** The route of the operation; null only if there is a refusal. */
-  found: FoundRoute | null
+} & (
+  | {
+      /** The route of the operation. */
+      found: FoundRoute
+      /** The stored answer of the idempotency key. */
+      stored: StoredAnswer | null
+      refusal: null
+    }
   /** The refusal of a request that does not reach its operation. */
-  refusal: Answer | null
-  /** The stored answer of the idempotency key. */
-  stored: StoredAnswer | null
-}
+  | { found: null; stored: null; refusal: Answer }
+)
 
 /** Performs a request, with all of its changes, and returns the response. */
 export function performRequest(engine: Engine, request: EngineRequest): EngineResponse {
@@ -50,40 +54,32 @@ export function performRequest(engine: Engine, request: EngineRequest): EngineRe
 export function admitRequest(engine: Engine, request: EngineRequest): AdmittedRequest {
   const { method, path, body } = request
   const key = method === 'POST' ? headerOf(request, 'idempotency-key') : null
-  const admitted: AdmittedRequest = {
-    request,
-    request_id: stripeId('req_', 14),
-    key,
-    fingerprint: key === null ? '' : fingerprintOf(path, body),
-    found: null,
-    refusal: null,
-    stored: null,
-  }
+  const request_id = stripeId('req_', 14)
+  const fingerprint = key === null ? '' : fingerprintOf(path, body)
+  const received = { request, request_id, key, fingerprint }
   try {
     checkApiKey(engine, request)
-    admitted.found = findRoute(method, path)
-    if (!admitted.found) throw unknownUrl(method, path)
-    if (key !== null) {
-      if (key.length > MAX_KEY_LENGTH)
-        throw parameterRefused(`Idempotency keys can be up to ${MAX_KEY_LENGTH} characters`, undefined)
-      admitted.stored = findAnswer(engine.idempotency, key, admitted.fingerprint, nowMs(engine))
-    }
+    const found = findRoute(method, path)
+    if (!found) throw unknownUrl(method, path)
+    if (key !== null && key.length > MAX_KEY_LENGTH)
+      throw parameterRefused(`Idempotency keys can be up to ${MAX_KEY_LENGTH} characters`, undefined)
+    const stored = key === null ? null : findAnswer(engine.idempotency, key, fingerprint, nowMs(engine))
+    return { ...received, found, stored, refusal: null }
   } catch (error) {
-    admitted.refusal = refused(engine, admitted.request_id, error)
+    const refusal = refused(engine, request_id, error)
+    return { ...received, found: null, stored: null, refusal }
   }
-  return admitted
 }
 
 /** The second half: the refusal, the stored answer, or the answer of the operation, which is stored under the key. */
 export function answerRequest(engine: Engine, admitted: AdmittedRequest): Answer {
-  const { request_id, found, refusal, stored } = admitted
-  const existing = refusal ?? stored
-  if (existing) return existing
+  if (admitted.refusal !== null) return admitted.refusal
+  if (admitted.stored !== null) return admitted.stored
   let answer: Answer
   try {
-    answer = execute(engine, admitted, found!)
+    answer = execute(engine, admitted, admitted.found)
   } catch (error) {
-    answer = refused(engine, request_id, error)
+    answer = refused(engine, admitted.request_id, error)
     if (!(error instanceof Refusal) || !error.executed) return answer
   }
   storeUnderKey(engine, admitted, answer)

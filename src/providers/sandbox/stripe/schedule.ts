@@ -40,16 +40,3 @@ export function unschedule(engine: Engine, kind: ChangeKind, id: string): void {
 export function nextDueMs({ schedule }: Engine): number | null {
   return earliestChange(schedule)?.due_ms ?? null
 }
-
-/**
- * The behavior that the name of a test token selects: `noAccount` for `ba_noAccount`. `fallback`: the behavior of other
- * tokens.
- */
-export function behaviorOf<T extends string>(
-  behaviors: Record<T, unknown>,
-  id: string,
-  fallback: NoInfer<T>,
-): T {
-  const name = id.slice(id.indexOf('_') + 1)
-  return Object.hasOwn(behaviors, name) ? (name as T) : fallback
-}

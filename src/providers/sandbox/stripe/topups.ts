@@ -1,4 +1,5 @@
 // Top-ups: from the platform's bank account to the balance. The bank may refuse or reverse them.
+import { behaviorOf } from './behavior.ts'
 import { BANK_CALL, type Call } from './call.ts'
 import { refuseFraction } from './currencies.ts'
 import { recordEffect } from './effects.ts'
@@ -12,7 +13,7 @@ import type { Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
 import { enumeration, exclusive, range, text, parameters } from './rules.ts'
 import { save } from './save.ts'
-import { behaviorOf, scheduleAfter, scheduleBy, SETTLE_DELAY_MS, unschedule } from './schedule.ts'
+import { scheduleAfter, scheduleBy, SETTLE_DELAY_MS, unschedule } from './schedule.ts'
 import type { Topup } from './versions.ts'
 
 const AVAILABILITY_DELAY_S = 5 * 86_400

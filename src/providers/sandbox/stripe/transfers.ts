@@ -1,4 +1,5 @@
 // Transfers to connected accounts, and their full or partial reversals.
+import { behaviorOf } from './behavior.ts'
 import type { Call } from './call.ts'
 import { formatMoney, refuseFraction } from './currencies.ts'
 import { recordEffect } from './effects.ts'
@@ -12,7 +13,6 @@ import type { Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
 import { parameters } from './rules.ts'
 import { save } from './save.ts'
-import { behaviorOf } from './schedule.ts'
 import type { Reversal, Transfer } from './versions.ts'
 
 /** Number of reversals that Stripe includes in a transfer. */
