@@ -169,10 +169,10 @@ function changeWebhooks(emulator: Emulator, _id: string, body: Record<string, un
   return describeWebhooks(emulator)
 }
 
-/** The state of the webhook sender. `to_come`: number of scheduled changes that will soon send events. */
+/** The state of the webhook sender. `to_come`: number of scheduled changes, except for the expiries of holds. */
 function describeWebhooks({ webhooks, engine }: Emulator): unknown {
-  const soon = [...engine.schedule.byKey.values()].filter(({ kind }) => kind !== 'hold')
-  return { ...(webhooks?.describe() ?? { url: null }), to_come: soon.length }
+  const to_come = [...engine.schedule.byKey.values()].filter(({ kind }) => kind !== 'hold')
+  return { ...(webhooks?.describe() ?? { url: null }), to_come: to_come.length }
 }
 
 async function sendEvent({ engine, webhooks }: Emulator, id: string): Promise<unknown> {
