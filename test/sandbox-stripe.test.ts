@@ -1,4 +1,4 @@
-// The engine of the Stripe emulator without a server: requests are function calls, and time passes only when a test moves it.
+// The engine of the Stripe emulator without a server: requests are function calls, and time passes only when tests move it.
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import {
