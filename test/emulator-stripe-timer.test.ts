@@ -4,9 +4,7 @@ import { createChangeTimer } from '#emulators/stripe/timer.ts'
 import { moveClock } from '#providers/sandbox/stripe/due.ts'
 import { createEngine, type Engine } from '#providers/sandbox/stripe/engine.ts'
 import { SETTLE_DELAY_MS } from '#providers/sandbox/stripe/schedule.ts'
-import { create as createObject, DAY_MS, HOLD } from '#test/engine.ts'
-
-const PAYOUT = 'amount=500&currency=usd'
+import { create as createObject, DAY_MS, HOLD, PAYOUT } from '#test/engine.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }))
 afterEach(() => void vi.useRealTimers())

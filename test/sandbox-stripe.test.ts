@@ -1,4 +1,4 @@
-// The engine of the Stripe emulator without a server: requests are function calls, and time passes only when tests move it.
+// The engine of the Stripe emulator without a server: requests are function calls, and only the tests move the time.
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import {
