@@ -66,10 +66,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   }
 
   function check(): void {
-    if (isSilent(traffic)) {
-      replace()
-      for (const listener of silence_listeners) listener()
-    }
+    if (isSilent(traffic)) replaceSilent(replace)
     connections.check(PING_INTERVAL_MS)
   }
 
@@ -136,6 +133,11 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   })
   pending.set(sql, () => traffic.pending.size)
   return sql
+}
+
+function replaceSilent(replace: () => void): void {
+  replace()
+  for (const listener of silence_listeners) listener()
 }
 
 function refuseBegin(text: unknown): void {
