@@ -195,7 +195,7 @@ begin
     ('sluice_api', 'all_provider_calls', 'select'),
     ('sluice_api', 'all_notifications', 'select'),
 
-    ('sluice_webhooks', 'notifications', 'insert (id, provider, account, event_id, kind, object_id, payload, state, reported, due_at, applied_at,
+    ('sluice_webhooks', 'notifications', 'insert (id, provider, account, event_id, livemode, kind, object_id, payload, state, reported, due_at, applied_at,
       tenant_id, resource, resource_id), select (id, provider, object_id, state, received_at)'),
     -- To recognize redundant notifications.
     ('sluice_webhooks', 'payments', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency,
@@ -205,6 +205,8 @@ begin
       returned_minor)'),
     ('sluice_webhooks', 'top_ups', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency, received_minor, reversed_minor)'),
     ('sluice_webhooks', 'drifts', 'select (tenant_id, subject, subject_id, resolved_at)'),
+    -- To know the mode of the processor's account, whose key the host does not have.
+    ('sluice_webhooks', 'provider_accounts', 'select (provider, account)'),
     -- A repeated notification is not stored again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
     ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, resource_id, payload, max_attempts, wakeup_sent_at, dedupe_key, request_id,
@@ -306,7 +308,7 @@ begin
     ('sluice_dashboard', 'job_acts', 'select'),
     ('sluice_dashboard', 'jobs', 'select (max_attempts, unknown_since, lease_until, request_id)'),
     ('sluice_dashboard', 'job_history', 'select (max_attempts, unknown_since, lease_until, request_id)'),
-    ('sluice_dashboard', 'notifications', 'select (reason, waits_for, parked_at)'),
+    ('sluice_dashboard', 'notifications', 'select (reason, waits_for, parked_at, livemode)'),
     ('sluice_dashboard', 'pauses', 'select, insert (queue, tenant_id, reason, actor), delete'),
     ('sluice_dashboard', 'recurring_work', 'select'),
     -- Operators acknowledge and release switches of the database. Only the owner records them.

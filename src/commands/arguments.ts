@@ -1,10 +1,11 @@
 // Resolves the arguments of commands.
+import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { parseTime } from '#core/time.ts'
 import { MAX_REASON_LENGTH, reasonText } from '#domain/jobs/reason.ts'
-import { findTenant } from '#domain/tenants.ts'
+import { findSlugs, findTenant } from '#domain/tenants.ts'
 
 /** The command of this name. Errors: ConfigError if it does not exist. */
 export function findCommand<T>(commands: Readonly<Record<string, T>>, name: string): T {
@@ -78,22 +79,29 @@ export function requireReason(values: { reason?: string }): string {
   return reason
 }
 
-/** Checks the queue and finds the tenant by its slug. Errors: ConfigError if the queue or the tenant does not exist. */
+/** Checks the queue and finds the tenant. Errors: ConfigError if the queue or the tenant does not exist. */
 export async function resolveQueueAndTenant(
   sql: Sql,
-  { queue, tenant: slug }: { queue?: string; tenant?: string },
+  { queue, tenant }: { queue?: string; tenant?: string },
 ): Promise<{ queue?: string; tenant_id?: string }> {
   if (queue !== undefined && !QUEUES.some((each) => each === queue))
     throw new ConfigError(`There is no queue "${queue}". Queues: ${QUEUES.join(', ')}.`)
   return {
     ...(queue !== undefined && { queue }),
-    ...(slug !== undefined && { tenant_id: await resolveTenant(sql, slug) }),
+    ...(tenant !== undefined && { tenant_id: await resolveTenant(sql, tenant) }),
   }
 }
 
-/** The id of the tenant with this slug. Errors: ConfigError if it does not exist. */
-export async function resolveTenant(sql: Sql, slug: string): Promise<string> {
-  const tenant = await findTenant(sql, slug)
-  if (tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
-  return tenant.id
+/**
+ * The id of a tenant: of the live tenant with this slug, or of any tenant with this id. Errors: ConfigError if it does
+ * not exist.
+ */
+export async function resolveTenant(sql: Sql, slug_or_id: string): Promise<string> {
+  const { data: id } = z.uuid().toLowerCase().safeParse(slug_or_id)
+  const [found] =
+    id === undefined
+      ? [(await findTenant(sql, slug_or_id, 'live'))?.id]
+      : (await findSlugs(sql, [id])).keys().toArray()
+  if (found === undefined) throw new ConfigError(`There is no tenant "${slug_or_id}".`)
+  return found
 }

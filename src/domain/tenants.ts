@@ -1,23 +1,45 @@
-// Tenants: every row belongs to one.
+// Tenants: every row belongs to one. A tenant can have a twin for test mode, with the same slug.
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
-import type { Sql, Tx } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import type { Mode } from './modes.ts'
 import { appending, type Actor } from './people/audit-log.ts'
 
 /** `contact_email`: the address for emails about problems of the tenant; null: no emails. */
-export type Tenant = { id: string; slug: string; name: string; contact_email: string | null }
+export type Tenant = { id: string; slug: string; name: string; contact_email: string | null; mode: Mode }
 
-/** The tenant called `slug`; created if there is none. */
+/** The live tenant called `slug`; created if there is none. */
 export async function ensureTenant(sql: Sql, slug: string, name = slug): Promise<Tenant> {
-  await sql`insert into tenants (id, slug, name) values (${newId()}, ${slug}, ${name}) on conflict (slug) do nothing`
-  const tenant = await findTenant(sql, slug)
+  await sql`
+    insert into tenants (id, slug, name) values (${newId()}, ${slug}, ${name}) on conflict (slug, mode) do nothing`
+  const tenant = await findTenant(sql, slug, 'live')
   if (tenant === undefined) throw new Error(`the tenant ${slug} was deleted while it was being created`)
   return tenant
 }
 
-/** The tenant called `slug`, or undefined. */
-export async function findTenant(sql: Sql, slug: string): Promise<Tenant | undefined> {
-  const [tenant] = await sql<Tenant[]>`select id, slug, name, contact_email from tenants where slug = ${slug}`
+/**
+ * The twin of a live tenant; created on first use, without a contact: nobody has to act for a test. Errors: the tenant
+ * is a twin itself, or the system's own.
+ */
+export async function ensureTwin(sql: Sql, { id, slug }: Pick<Tenant, 'id' | 'slug'>): Promise<Tenant> {
+  await sql`
+    insert into tenants (id, slug, name, mode, twin_id, email_domains, sms_senders)
+    select ${newId()}, slug, name, 'test', id, email_domains, sms_senders from tenants
+    where id = ${id} and mode = 'live' and id <> ${SYSTEM_TENANT_ID}
+    on conflict do nothing`
+  const [twin] = await sql<Tenant[]>`select ${tenantColumns(sql)} from tenants where twin_id = ${id}`
+  if (twin === undefined) throw new Error(`the tenant ${slug} can have no twin`)
+  return twin
+}
+
+/** The tenant of this slug and mode, or undefined. */
+export async function findTenant(sql: Sql, slug: string, mode: Mode): Promise<Tenant | undefined> {
+  const [tenant] = await sql<Tenant[]>`
+    select ${tenantColumns(sql)} from tenants where slug = ${slug} and mode = ${mode}`
   return tenant
+}
+
+function tenantColumns(sql: Sql): Fragment {
+  return sql`id, slug, name, contact_email, mode`
 }
 
 /** The slugs of tenants by id; missing ids are omitted. */
@@ -27,7 +49,7 @@ export async function findSlugs(sql: Sql, ids: readonly string[]): Promise<Map<s
   return new Map(rows.map(({ id, slug }) => [id, slug]))
 }
 
-/** Tenants whose slug or name begins with this text, by slug, except the system's own tenant. */
+/** Live tenants whose slug or name begins with this text, by slug, except the system's own tenant. */
 export async function listTenants(
   sql: Sql,
   search: string,
@@ -36,7 +58,8 @@ export async function listTenants(
   const pattern = `${search.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`
   return await sql`
     select id, slug, name from tenants
-    where id <> ${SYSTEM_TENANT_ID} and (slug like ${pattern} or name ilike ${pattern}) order by slug limit ${limit}`
+    where id <> ${SYSTEM_TENANT_ID} and mode = 'live' and (slug like ${pattern} or name ilike ${pattern})
+    order by slug limit ${limit}`
 }
 
 /** The maximum number of email domains of a tenant. */

@@ -41,7 +41,7 @@ const ONE_SNAPSHOT = 'isolation level repeatable read read only'
 const MAX_SORTED = 5_000
 
 /**
- * `tenant`: a slug or an id. `search`: see `findNamedJobs`; a text that names nothing is searched in errors and
+ * `tenant`: the slug of a live tenant, or an id. `search`: see `findNamedJobs`; a text that names nothing is searched in errors and
  * request ids.
  */
 export const jobFiltersSchema = z.strictObject({
@@ -167,7 +167,7 @@ async function prepare(sql: Tx, search: JobSearch): Promise<PreparedSearch | und
       ? []
       : await sql<
           { id: string }[]
-        >`select id from tenants where slug = ${tenant} or id::text = ${tenant} limit 1`
+        >`select id from tenants where (slug = ${tenant} and mode = 'live') or id::text = ${tenant} limit 1`
   if (tenant !== undefined && found_tenant === undefined) return undefined
   const tenant_id = found_tenant?.id
   const named = await findNamedJobs(sql, { text, resource_id: conditions.resource_id, tenant_id })

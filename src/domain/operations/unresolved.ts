@@ -20,7 +20,7 @@ export type UnresolvedFilters = {
   limit: number
 }
 
-/** The open drifts of all tenants or of one, latest first. */
+/** The open drifts of all live tenants, or of one tenant in any mode, latest first. */
 export async function findAllDrifts(sql: Sql, filters: UnresolvedFilters): Promise<TenantsDrift[]> {
   const { state = null, subject = null, tenant_id = null, before = null, limit } = filters
   return await sql<TenantsDrift[]>`
@@ -30,7 +30,7 @@ export async function findAllDrifts(sql: Sql, filters: UnresolvedFilters): Promi
     from drifts d join tenants t on t.id = d.tenant_id
     where d.resolved_at is null and (${state}::text is null or d.state = ${state})
       and (${subject}::text is null or d.subject = ${subject})
-      and (${tenant_id}::uuid is null or d.tenant_id = ${tenant_id})
+      and case when ${tenant_id}::uuid is null then t.mode = 'live' else d.tenant_id = ${tenant_id} end
       and (${before}::uuid is null
         or (d.created_at, d.id) < (select o.created_at, o.id from drifts o where o.id = ${before}))
     order by d.created_at desc, d.id desc limit ${limit}`

@@ -109,13 +109,15 @@ export async function listDrifts(
     order by created_at desc limit ${limit}`
 }
 
-/** The number of open drifts by state, and the age of the oldest in seconds. */
+/** The number of open drifts of live tenants by state, and the age of the oldest in seconds. */
 export async function countDrifts(
   sql: Sql,
 ): Promise<{ state: Drift['state']; count: number; oldest_s: number }[]> {
   return await sql<{ state: Drift['state']; count: number; oldest_s: number }[]>`
-    select state, count(*), extract(epoch from now() - min(since))::float8 as oldest_s from drifts
-    where resolved_at is null group by state`
+    select state, count(*), extract(epoch from now() - min(since))::float8 as oldest_s from drifts d
+    where resolved_at is null
+      and not exists (select from tenants t where t.id = d.tenant_id and t.mode = 'test' offset 0)
+    group by state`
 }
 
 /** The provider's id of the object from which the row differs; null without an open drift. */

@@ -42,7 +42,7 @@ export function jobRoutes(root: FastifyInstance, { gate }: DashboardContext): vo
     async ({ query, sql }) => {
       const { tenant, ...filters } = query
       const slug = tenant === undefined || z.uuid().safeParse(tenant).success ? undefined : tenant
-      const tenant_id = slug === undefined ? tenant : (await findTenant(sql, slug))?.id
+      const tenant_id = slug === undefined ? tenant : (await findTenant(sql, slug, 'live'))?.id
       // An act supports fewer filters than a search. If it supports these, only jobs that an act may match are counted.
       const parsed = actFilterSchema.safeParse({ ...filters, ...(tenant_id && { tenant_id }) })
       const unknown_tenant = tenant !== undefined && tenant_id === undefined
