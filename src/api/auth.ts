@@ -9,6 +9,7 @@ import {
   findCredentials,
   findManyCredentials,
   hasKeyFormat,
+  KEY_PREFIXES,
   recordKeyUse,
   type Credentials,
 } from '#domain/api-keys.ts'
@@ -156,7 +157,7 @@ function createLastUseRecorder({ sql, log, database }: AuthContext): (credential
 }
 
 const AUTHENTICATION_HELP =
-  'Send `Authorization: Bearer <API_KEY>`; an API key is `sk_live_<tenant>_<32 letters and digits>`.'
+  'Send `Authorization: Bearer <API_KEY>`; an API key is `sk_live_<tenant>_<32 letters and digits>`, or `sk_test_...` for test mode.'
 
 /** The key in an `Authorization` header; undefined if its scheme is not `Bearer`. */
 function bearerToken(header: string): string | undefined {
@@ -167,7 +168,7 @@ function bearerToken(header: string): string | undefined {
 function unauthorizedReason(header: string | undefined, secret: string | undefined): string {
   if (header === undefined) return 'No API key was sent: the header `Authorization` is missing.'
   if (secret === undefined) {
-    if (/^["']?sk_live_/.test(header))
+    if (/^["']?sk_(?:live|test)_/.test(header))
       return 'The header `Authorization` has a key without `Bearer` before it.'
     const [scheme] = header.split(' ', 1)
     return /^(?:basic|digest|token)$/i.test(scheme!)
@@ -178,9 +179,10 @@ function unauthorizedReason(header: string | undefined, secret: string | undefin
     return 'The header `Authorization` has no key after `Bearer`: perhaps a variable is empty.'
   if (hasKeyFormat(secret)) return 'The API key is unknown, revoked or expired.'
   if (/^["'<]|["'>]$/.test(secret)) return 'The API key is in quotes or brackets: send it without them.'
-  return secret.startsWith('sk_live_')
+  // A key of another service may begin with `sk_test_`, too.
+  return secret.startsWith(KEY_PREFIXES.live) || /^sk_test_[a-z0-9-]{1,40}_/.test(secret)
     ? 'The API key is incomplete, or something follows it.'
-    : 'This is not an API key of this service: it does not begin with `sk_live_`.'
+    : 'This is not an API key of this service: it does not begin with `sk_live_` or `sk_test_<tenant>_`.'
 }
 
 /** Stores a value. A full cache evicts its oldest entry. */

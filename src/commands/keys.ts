@@ -9,10 +9,12 @@ import { isMailAddress, isMailDomain } from '#core/mail-address.ts'
 import { nameText } from '#core/names.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { AREAS, SCOPES, type Scope } from '#domain/areas.ts'
+import { MODES, type Mode } from '#domain/modes.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import {
   ensureTenant,
+  ensureTwin,
   findEmailDomains,
   findSmsSenders,
   findTenant,
@@ -41,7 +43,10 @@ const HELP = `sluice keys: the API keys of a tenant, its contact, its email doma
   npm run keys -- domains --tenant acme [--only shop.example,mail.shop.example | --none | --default]
   npm run keys -- senders --tenant acme [--only +4915112345678,Shop | --none | --default]
 
+Each command takes --mode test, for the keys and settings of the tenant's twin in test mode.
+
 create   creates a key and prints it, once. Creates the tenant if it does not exist. --scopes all: every scope.
+         --mode test: a key of test mode, sk_test_..., which moves no money. Creates the twin if it does not exist.
 rotate   creates a key with the same name, scopes and expiry; the old key works for --grace seconds more (default 3600).
 revoke   the key stops working everywhere within a second.
 contact  sets the email address that is notified when the tenant has to act, for example when a webhook endpoint was
@@ -71,6 +76,7 @@ const OPTIONS = {
   none: { type: 'boolean' },
   only: { type: 'string' },
   default: { type: 'boolean' },
+  mode: { type: 'string', default: 'live' },
   help: { type: 'boolean', short: 'h' },
 } as const
 
@@ -85,6 +91,7 @@ type KeyOptions = {
   none?: boolean
   only?: string
   default?: boolean
+  mode: string
 }
 
 export async function keysCommand(args: string[], env: NodeJS.ProcessEnv): Promise<void> {
@@ -95,11 +102,18 @@ export async function keysCommand(args: string[], env: NodeJS.ProcessEnv): Promi
     throw new ConfigError(`There is no command "${command}". See --help.`)
   refuseSurplus(positionals, HELP)
   const slug = requireOption(values, 'tenant')
+  const mode = MODES.find((each) => each === values.mode)
+  if (mode === undefined) throw new ConfigError('--mode must be live or test.')
   const config = loadConfig(env)
   await withDatabase(config, { max: 1, application_name: 'sluice-keys' }, async (sql) => {
-    if (command === 'create') return await create(sql, slug, values)
-    const tenant = await findTenant(sql, slug)
-    if (tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
+    if (command === 'create') return await create(sql, slug, mode, values)
+    const tenant = await findTenant(sql, slug, mode)
+    if (tenant === undefined) {
+      const has_no_twin = mode === 'test' && (await findTenant(sql, slug, 'live')) !== undefined
+      throw new ConfigError(
+        has_no_twin ? `The tenant "${slug}" has no key of test mode yet.` : `There is no tenant "${slug}".`,
+      )
+    }
     if (command === 'list') return await show(sql, tenant)
     if (command === 'contact') return await setContact(sql, tenant, values)
     if (command === 'domains') return await showOrSetDomains(sql, tenant, values, config)
@@ -109,7 +123,7 @@ export async function keysCommand(args: string[], env: NodeJS.ProcessEnv): Promi
   })
 }
 
-async function create(sql: Sql, slug: string, values: KeyOptions): Promise<void> {
+async function create(sql: Sql, slug: string, mode: Mode, values: KeyOptions): Promise<void> {
   if (!/^[a-z0-9-]{1,40}$/.test(slug))
     throw new ConfigError('--tenant must be 1 to 40 characters: a-z, 0-9 and -')
   const scopes = scopesOf(requireOption(values, 'scopes'))
@@ -117,16 +131,17 @@ async function create(sql: Sql, slug: string, values: KeyOptions): Promise<void>
   if (name === undefined)
     throw new ConfigError('--name must be one line of 1 to 255 characters, without control characters')
   const expires_at = values.expires === undefined ? null : expiryOf(values.expires)
-  const tenant = await ensureTenant(sql, slug)
+  const live = await ensureTenant(sql, slug)
+  const tenant = mode === 'live' ? live : await ensureTwin(sql, live)
   const requested = { name, scopes, expires_at }
   const key = await createApiKey(sql, tenant, requested, actorOf(tenant))
-  print(`Key ${key.id} of ${slug} (${tenant.id}), shown only now:\n\n  ${key.secret}\n`)
+  print(`Key ${key.id} of ${nameOf(tenant)} (${tenant.id}), shown only now:\n\n  ${key.secret}\n`)
 }
 
 async function show(sql: Sql, tenant: Tenant): Promise<void> {
-  print(`Contact of ${tenant.slug}: ${tenant.contact_email ?? 'none'}`)
+  print(`Contact of ${nameOf(tenant)}: ${tenant.contact_email ?? 'none'}`)
   const keys = await listApiKeys(sql, tenant.id)
-  if (keys.length === 0) return print(`${tenant.slug} has no keys.`)
+  if (keys.length === 0) return print(`${nameOf(tenant)} has no keys.`)
   for (const key of keys) {
     const state =
       key.revoked_at !== null
@@ -147,7 +162,7 @@ async function rotate(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<voi
   if (key === undefined) throw new ConfigError('There is no such key, or the key is revoked or expired.')
   const ends = key.expires_at === null ? '' : `, expires ${key.expires_at}`
   print(
-    `Key ${key.id} of ${tenant.slug}${ends}, shown only now; the old key works for ${grace_s} s more:\n\n  ${key.secret}\n`,
+    `Key ${key.id} of ${nameOf(tenant)}${ends}, shown only now; the old key works for ${grace_s} s more:\n\n  ${key.secret}\n`,
   )
 }
 
@@ -160,7 +175,7 @@ async function revoke(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<voi
 async function setContact(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
   const contact_email = contactOf(values)
   await setTenantContact(sql, tenant.id, contact_email, actorOf(tenant))
-  print(`Contact of ${tenant.slug}: ${contact_email ?? 'none'}`)
+  print(`Contact of ${nameOf(tenant)}: ${contact_email ?? 'none'}`)
 }
 
 async function showOrSetDomains(
@@ -179,7 +194,7 @@ async function showOrSetDomains(
     )
   const domains = await findEmailDomains(sql, tenant.id)
   const view = domains === null ? defaultDomains(EMAIL_FROM_DOMAINS) : domains.join(', ') || 'none'
-  print(`Domains of ${tenant.slug}: ${view}`)
+  print(`Domains of ${nameOf(tenant)}: ${view}`)
 }
 
 /**
@@ -202,7 +217,7 @@ async function showOrSetSenders(sql: Sql, tenant: Tenant, values: KeyOptions): P
     await setSmsSenders(sql, tenant.id, requested && [...new Set(requested)], actorOf(tenant))
   const senders = await findSmsSenders(sql, tenant.id)
   const view = senders === null ? 'any' : senders.join(', ') || 'none of its own'
-  print(`Senders of SMS of ${tenant.slug}: ${view}`)
+  print(`Senders of SMS of ${nameOf(tenant)}: ${view}`)
 }
 
 /** The list to store. Null: the default (`--default`). Undefined: no option is given, and nothing is stored. */
@@ -223,6 +238,11 @@ function parseList(
       `--only must be 1 to ${MAX_EMAIL_DOMAINS} ${what}${invalid === undefined ? '' : `; "${invalid}" is not one`}`,
     )
   return entries
+}
+
+/** The slug, and the mode if it is test. */
+function nameOf({ slug, mode }: Tenant): string {
+  return mode === 'live' ? slug : `${slug} (test mode)`
 }
 
 function actorOf({ id }: Tenant): Actor {

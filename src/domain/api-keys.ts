@@ -1,8 +1,10 @@
-// API keys: `sk_live_<tenant>_<random32>`, shown once, stored as a hash, limited to scopes.
+// API keys: `sk_live_<tenant>_<random32>` and, for test mode, `sk_test_<tenant>_<random32>`. They are shown once, stored
+// as a hash, and limited to scopes.
 import { createHash, randomInt } from 'node:crypto'
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { Scope } from './areas.ts'
+import type { Mode } from './modes.ts'
 import { appending, type Actor } from './people/audit-log.ts'
 import type { Tenant } from './tenants.ts'
 
@@ -17,13 +19,15 @@ export type ApiKey = {
   revoked_at: string | null
 }
 
-/** The tenant and scopes of a valid key. */
-export type Credentials = { key_id: string; tenant_id: string; scopes: Set<Scope> }
+/** The tenant and scopes of a valid key. `livemode`: false for a tenant of test mode. */
+export type Credentials = { key_id: string; tenant_id: string; scopes: Set<Scope>; livemode: boolean }
 
-const KEY_PATTERN = /^sk_live_[a-z0-9-]{1,40}_[0-9A-Za-z]{32}$/
+/** The first part of the keys of each mode. */
+export const KEY_PREFIXES: Readonly<Record<Mode, string>> = { live: 'sk_live_', test: 'sk_test_' }
+const KEY_PATTERN = /^sk_(?:live|test)_[a-z0-9-]{1,40}_[0-9A-Za-z]{32}$/
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-type KeyTenant = Pick<Tenant, 'id' | 'slug'>
+type KeyTenant = Pick<Tenant, 'id' | 'slug' | 'mode'>
 
 /** A new key. `secret` is the full key, which is not stored and cannot be shown again. */
 type CreatedApiKey = ApiKey & { secret: string; audit_entry: number }
@@ -159,13 +163,15 @@ export async function findManyCredentials(
     where hash = any(${hashes.map((hash) => String.raw`\x${hash}`)}::text[]::bytea[])
       and revoked_at is null and (expires_at is null or expires_at > now())`
   const found = new Map(rows.map((row) => [row.hash, row]))
-  return hashes.map((hash) => {
+  return hashes.map((hash, nth) => {
     const row = found.get(hash)
     return (
       row && {
         key_id: row.id,
         tenant_id: row.tenant_id,
         scopes: new Set(row.scopes),
+        // The prefix follows from the mode of the tenant, which never changes, and is part of what was hashed.
+        livemode: secrets[nth]!.startsWith(KEY_PREFIXES.live),
         expires_in_ms: row.expires_in_ms,
       }
     )
@@ -186,7 +192,7 @@ function keyColumns(sql: Sql | Tx): Fragment {
 }
 
 function newSecret(tenant: KeyTenant): string {
-  return `sk_live_${tenant.slug}_${Array.from({ length: 32 }, () => BASE62[randomInt(62)]).join('')}`
+  return `${KEY_PREFIXES[tenant.mode]}${tenant.slug}_${Array.from({ length: 32 }, () => BASE62[randomInt(62)]).join('')}`
 }
 
 function hashOf(secret: string): Buffer {

@@ -7,7 +7,7 @@ export const SECURITY_SCHEMES = {
     scheme: 'bearer',
     bearerFormat: 'sk_live_<tenant>_<random32>',
     description: [
-      'An API key of the tenant: `Authorization: Bearer sk_live_<tenant>_<random32>`. The key selects the tenant, and its scopes say what it may do. Reading customers needs no scope.',
+      'An API key of the tenant: `Authorization: Bearer sk_live_<tenant>_<random32>`. The key selects the tenant, and its scopes say what it may do. Reading customers needs no scope. A key `sk_test_<tenant>_<random32>` selects the twin of the tenant in test mode.',
       ...Object.values(AREAS).flatMap(({ scopes }) =>
         Object.entries(scopes).map(([scope, may]) => `- \`${scope}\`: ${may}`),
       ),

@@ -43,7 +43,8 @@ months' notice.
 ## Authentication, CORS
 
 Send \`Authorization: Bearer sk_live_<tenant>_<random32>\`. The key selects the tenant, and its scopes say what it may
-do: [keys and scopes](/docs/guides/keys). There are no CORS headers: call the API from your server.
+do: [keys and scopes](/docs/guides/keys). A key \`sk_test_...\` selects the tenant's twin in
+[test mode](/docs/guides/test-mode); \`livemode\` in each record says the mode. There are no CORS headers: call the API from your server.
 
 ## Lists and pagination
 
