@@ -18,6 +18,7 @@ import { limitBodyMemory } from './body-memory.ts'
 import { createKeylessLimits, type KeylessLimits } from './keyless.ts'
 import { createLargeAnswers } from './large-answers.ts'
 import type { CallerLimit } from './limit.ts'
+import { addLivemode } from './livemode.ts'
 import { openapiRoutes } from './openapi/routes.ts'
 import { parseQuery } from './query.ts'
 import { ROUTES } from './routes/index.ts'
@@ -108,7 +109,8 @@ export async function buildApi(context: ApiContext, hooks: CallerHooks): Promise
   )
   app.setNotFoundHandler((request, reply) => refusals.refuse(noSuchRoute(request), request, reply))
 
-  // Registered before the other routes, because it collects them.
+  // Both are registered before the other routes: one extends their answers, and the other collects them.
+  addLivemode(app)
   openapiRoutes(app, config, () => origin)
   for (const add of ROUTES) add(app.withTypeProvider<ZodTypeProvider>(), routes)
   areaRoutes(app)

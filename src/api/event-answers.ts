@@ -12,10 +12,10 @@ import type { FeedEvent, FeedRow } from '#domain/feed.ts'
 import type { ApiContext } from './context.ts'
 
 export type EventViews = {
-  /** The events of a list. A value that is too long for a list is null. */
-  list(sql: Sql, events: FeedRow[]): Promise<FeedEvent[]>
+  /** The events of a list. A value that is too long for a list is null. `livemode`: that of the tenant. */
+  list(sql: Sql, events: FeedRow[], livemode: boolean): Promise<FeedEvent[]>
   /** A single event. */
-  one(sql: Sql, event: FeedRow): Promise<FeedEvent>
+  one(sql: Sql, event: FeedRow, livemode: boolean): Promise<FeedEvent>
   complete: EventCompleter
 }
 
@@ -34,17 +34,22 @@ export function createEventViews({ vault, log }: Pick<ApiContext, 'vault' | 'log
     }
   }
 
-  async function viewsOf(sql: Sql, events: FeedRow[], max_bytes: number | null): Promise<FeedEvent[]> {
+  async function viewsOf(
+    sql: Sql,
+    events: FeedRow[],
+    { max_bytes, livemode }: { max_bytes: number | null; livemode: boolean },
+  ): Promise<FeedEvent[]> {
     const rows = await findCompletionRows(sql, events, max_bytes)
     return events.map((event, nth) => {
       const { stored: _stored, tenant_id: _tenant, ...fields } = event
-      return { ...fields, data: eventDataView(event.type, complete(event, rows[nth]!)) as FeedEvent['data'] }
+      const data = complete(event, rows[nth]!)
+      return { ...fields, data: eventDataView(event.type, data, livemode) as FeedEvent['data'] }
     })
   }
 
   return {
-    list: (sql, events) => viewsOf(sql, events, MAX_LISTED_VALUE_BYTES),
-    one: async (sql, event) => (await viewsOf(sql, [event], null))[0]!,
+    list: (sql, events, livemode) => viewsOf(sql, events, { max_bytes: MAX_LISTED_VALUE_BYTES, livemode }),
+    one: async (sql, event, livemode) => (await viewsOf(sql, [event], { max_bytes: null, livemode }))[0]!,
     complete,
   }
 }

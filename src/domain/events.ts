@@ -56,10 +56,10 @@ const TIME_FIELD = /_(?:at|before|by)$/
 const STORED_TIME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00:00$/
 
 /**
- * The data of an event as answers show it: times in the format of all answers, and replacements for erased fields.
- * Stored JSON has times in the format of PostgreSQL.
+ * The data of an event as answers show it: times in the format of all answers, replacements for erased fields, and
+ * `livemode`, which follows from the tenant. Stored JSON has times in the format of PostgreSQL.
  */
-export function eventDataView<Data extends Json>(type: string, data: Data): Data {
+export function eventDataView<Data extends Json>(type: string, data: Data, livemode: boolean): Data {
   if (typeof data !== 'object' || data === null) return data
   const resource = resourceNameOf(type)
   const erased = resource === undefined ? {} : resourceOf(resource).erased
@@ -68,7 +68,7 @@ export function eventDataView<Data extends Json>(type: string, data: Data): Data
       TIME_FIELD.test(name) && typeof value === 'string' ? (STORED_TIME.exec(value) ?? []) : []
     return [name, seconds === undefined ? value : `${seconds}.${fraction.padEnd(6, '0')}Z`]
   })
-  return Object.fromEntries(fields) as Data
+  return { ...Object.fromEntries(fields), livemode } as Data
 }
 
 /**

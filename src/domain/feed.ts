@@ -28,7 +28,7 @@ export const eventSchema = z
     data: z.record(z.string(), anyJson).meta({
       description:
         'The resource as it was then. Personal data is erased when the customer is deleted; addresses, texts and outputs are null once they are erased from their resource.',
-      example: { id: '0198f6f0-1234-7000-8000-123456789abc', status: 'captured' },
+      example: { id: '0198f6f0-1234-7000-8000-123456789abc', livemode: true, status: 'captured' },
     }),
     created_at: timestamp.meta({ description: 'When the event happened.' }),
   })

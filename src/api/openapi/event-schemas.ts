@@ -1,5 +1,6 @@
 // The schemas of events by type, in the feed and in webhooks.
 import { EVENTS } from '#domain/events.ts'
+import { withLivemode } from '../livemode.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
 
 /** The component name of a type: `PaymentCaptureFailed` for `payment.capture_failed`. */
@@ -13,7 +14,7 @@ export function webhookBody(type: string, data: JsonSchema[], schemas: Schemas):
   schemas.components[name] = {
     type: 'object',
     description: `The body of the webhook \`${type}\`.`,
-    required: ['id', 'type', 'timestamp', 'sequence', 'tenant_id', 'data'],
+    required: ['id', 'type', 'timestamp', 'sequence', 'tenant_id', 'livemode', 'data'],
     properties: {
       id: {
         type: 'string',
@@ -42,6 +43,11 @@ export function webhookBody(type: string, data: JsonSchema[], schemas: Schemas):
         description: 'The tenant to which the event belongs.',
         examples: [EXAMPLE_TENANT_ID],
       },
+      livemode: {
+        type: 'boolean',
+        description: '`true` in live mode; `false` in test mode, which moves no money.',
+        examples: [true],
+      },
       data: { description: 'The resource at the time of the event.', anyOf: data },
     },
   }
@@ -65,7 +71,7 @@ export function splitByType(schemas: Schemas): void {
         ...properties,
         type: { ...properties['type'], const: type, examples: [type] },
         subject_type: { ...properties['subject_type'], const: resource, examples: [resource] },
-        data: { ...schemas.of(data, 'output'), description: properties['data']!['description'] },
+        data: { ...schemas.of(withLivemode(data), 'output'), description: properties['data']!['description'] },
       },
     }
   }

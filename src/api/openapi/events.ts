@@ -23,6 +23,7 @@ import {
 } from '../routes/payouts/examples.ts'
 import { DECIDED_VERIFICATION, PENDING_VERIFICATION } from '../routes/verifications/examples.ts'
 import { TOP_UP_FAILED, TOP_UP_PENDING } from '../routes/top-ups/examples.ts'
+import { withLivemode } from '../livemode.ts'
 import { componentName } from './components.ts'
 import {
   EXAMPLE_EVENT_ID,
@@ -185,7 +186,8 @@ export function eventsOf(schemas: Schemas, timelines: Map<string, string>): Reco
       const timeline_text = timeline === undefined ? '' : `, and \`GET ${timeline}\` shows it`
       const description = `${about} \`GET /v1/events\` lists it${timeline_text}.`
       const tag = resourceOf(resource).table
-      return [type, { post: eventOperation(type, tag, description, schemas.of(data, 'output'), schemas) }]
+      const schema = schemas.of(withLivemode(data), 'output')
+      return [type, { post: eventOperation(type, tag, description, schema, schemas) }]
     }),
   )
 }
@@ -196,7 +198,8 @@ const examples = new Map<EventType, JsonSchema>()
 /** Example data of an event of this type, created once. */
 export function exampleOfEvent(type: EventType): object {
   const { data } = EVENTS.find((event) => event.type === type)!
-  const example = examples.get(type) ?? dataOf(type, example_schemas.of(data, 'output'), example_schemas)
+  const schema = example_schemas.of(withLivemode(data), 'output')
+  const example = examples.get(type) ?? dataOf(type, schema, example_schemas)
   examples.set(type, example)
   return example
 }
@@ -234,6 +237,7 @@ function eventOperation(
             timestamp: example['updated_at'] ?? EXAMPLE_TIME,
             sequence: 42,
             tenant_id: example['tenant_id'] ?? EXAMPLE_TENANT_ID,
+            livemode: true,
             data: example,
           },
         },

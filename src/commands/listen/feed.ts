@@ -20,6 +20,7 @@ const feedEvent = z.looseObject({
   type: z.string(),
   data: z.record(z.string(), z.unknown()),
   created_at: z.string(),
+  livemode: z.boolean().default(true),
 })
 export type FollowedEvent = z.output<typeof feedEvent>
 

@@ -37,7 +37,9 @@ export function eventFigureRoutes(root: FastifyInstance, context: DashboardConte
     },
     async (request, reply) => {
       const { id } = requireTenant(request).tenant
-      const events = await answers.list(request.sql, await listLatestEvents(request.sql, id, request.query))
+      const found = await listLatestEvents(request.sql, id, request.query)
+      // A session selects live tenants only.
+      const events = await answers.list(request.sql, found, true)
       const last = events.at(-1)?.sequence
       if (last && last > 1 && events.length >= request.query.limit)
         reply.header('link', linkBefore(request.url, String(last)))

@@ -80,14 +80,15 @@ export const deliveryDetailSchema = deliverySchema
       .meta({ description: 'The attempts, oldest first, replays among them.' }),
     payload: anyJson.meta({
       description:
-        "The payload: `{ id, type, timestamp, sequence, tenant_id, data }`. If it would exceed 20 kB, `data` is only `{ id, truncated: true }`. Null if the event's retention period has passed.",
+        "The payload: `{ id, type, timestamp, sequence, tenant_id, livemode, data }`. If it would exceed 20 kB, `data` is only `{ id, truncated: true }`. Null if the event's retention period has passed.",
       example: {
         id: '0198f6f2-2b1a-7000-8000-123456789abc',
         type: 'payment.captured',
         timestamp: '2026-11-20T10:15:30.123456Z',
         sequence: 17,
         tenant_id: '0198f6ef-9a00-7000-8000-00000000ac3e',
-        data: { id: '0198f6f0-1234-7000-8000-123456789abc', status: 'captured' },
+        livemode: true,
+        data: { id: '0198f6f0-1234-7000-8000-123456789abc', livemode: true, status: 'captured' },
       },
     }),
   })

@@ -58,7 +58,7 @@ type DetailRow = Delivery &
 export async function findDeliveryDetail(
   sql: Sql,
   complete: EventCompleter,
-  tenant_id: string,
+  { tenant_id, livemode }: { tenant_id: string; livemode: boolean },
   id: string,
 ): Promise<DeliveryDetail | undefined> {
   const [row] = await sql<DetailRow[]>`
@@ -74,7 +74,7 @@ export async function findDeliveryDetail(
   const [completing = null] =
     stored === null ? [] : await findCompletionRows(sql, [event], MAX_LISTED_VALUE_BYTES)
   const data = sample ?? complete(event, completing)
-  const about = { id: event_id, type, created_at, sequence, tenant_id, data, omits: completing?.omits }
+  const about = { id: event_id, type, created_at, sequence, tenant_id, livemode, data, omits: completing?.omits }
   return { ...delivery, payload: JSON.parse(payloadOf(about)) as Json }
 }
 

@@ -15,6 +15,7 @@ export type SentEvent = {
   created_at: string
   sequence: number | null
   tenant_id: string
+  livemode: boolean
   data: Json
   omits?: boolean | undefined
 }
@@ -26,11 +27,12 @@ export function payloadOf({
   created_at,
   sequence,
   tenant_id,
+  livemode,
   data,
   omits = false,
 }: SentEvent): string {
-  const about = { id, type, timestamp: created_at, sequence, tenant_id }
-  const full_payload = JSON.stringify({ ...about, data: eventDataView(type, data) })
+  const about = { id, type, timestamp: created_at, sequence, tenant_id, livemode }
+  const full_payload = JSON.stringify({ ...about, data: eventDataView(type, data, livemode) })
   if (!omits && Buffer.byteLength(full_payload) <= MAX_PAYLOAD_BYTES) return full_payload
   return JSON.stringify({ ...about, data: { id: (data as { id: string }).id, truncated: true } })
 }

@@ -76,7 +76,7 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
     }),
     async (request, reply) => {
       const { query, credentials } = request
-      const { tenant_id, key_id } = credentials
+      const { tenant_id, key_id, livemode } = credentials
       const preferred = preferredWait(request)
       const wait_ms = preferred?.wait_ms ?? 0
       if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
@@ -89,7 +89,7 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
           reply,
           async (lists_sql) => {
             const rows = await find(lists_sql, is_repeat)
-            return await views.list(lists_sql, rows)
+            return await views.list(lists_sql, rows, livemode)
           },
           { is_repeat, willRepeat: (found) => found.length === 0 },
         )

@@ -29,10 +29,10 @@ export function readEventRoutes(app: RouteApp, { sql, runList }: RouteContext, v
       examples: { answer: CAPTURED_EVENT },
       errors: ['event_not_found'],
     }),
-    async ({ credentials: { tenant_id }, params: { id } }) => {
+    async ({ credentials: { tenant_id, livemode }, params: { id } }) => {
       const event = await findEvent(sql, tenant_id, id)
       if (event === undefined) throw new AppError('event_not_found')
-      return await views.one(sql, event)
+      return await views.one(sql, event, livemode)
     },
   )
 
@@ -52,11 +52,11 @@ export function readEventRoutes(app: RouteApp, { sql, runList }: RouteContext, v
       errors: ['payment_not_found'],
     }),
     async (request, reply) => {
-      const { tenant_id } = request.credentials
+      const { tenant_id, livemode } = request.credentials
       const { id } = request.params
       if ((await findPayment(sql, tenant_id, id)) === undefined) throw new AppError('payment_not_found')
       const events = await runList(request, reply, async (lists_sql) =>
-        views.list(lists_sql, await listEventsOfRoot(lists_sql, tenant_id, id, request.query)),
+        views.list(lists_sql, await listEventsOfRoot(lists_sql, tenant_id, id, request.query), livemode),
       )
       const last = events.at(-1)
       if (last !== undefined && events.length >= request.query.limit)

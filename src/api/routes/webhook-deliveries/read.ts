@@ -59,9 +59,8 @@ export function readDeliveryRoutes(app: RouteApp, context: RouteContext): void {
     }),
     // The limits of lists apply, because a delivery with its payload and attempts may be as large as a list.
     async (request, reply) => {
-      const { tenant_id } = request.credentials
       const delivery = await runList(request, reply, (lists_sql) =>
-        findDeliveryDetail(lists_sql, complete, tenant_id, request.params.id),
+        findDeliveryDetail(lists_sql, complete, request.credentials, request.params.id),
       )
       return requireResource(delivery, 'webhook_delivery_not_found')
     },

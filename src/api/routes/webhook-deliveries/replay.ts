@@ -49,7 +49,7 @@ export function replayDeliveryRoute(app: RouteApp, context: RouteContext): void 
         },
         find,
         async explainRefusal() {
-          const delivery = await findDeliveryDetail(sql, complete, tenant_id, delivery_id)
+          const delivery = await findDeliveryDetail(sql, complete, request.credentials, delivery_id)
           const { payload } = requireResource(delivery, 'webhook_delivery_not_found')
           return payload === null ? new AppError('event_expired') : tooManyManualAttempts()
         },

@@ -49,7 +49,7 @@ export function testEndpointRoute(app: RouteApp, context: RouteContext): void {
       errors: ['webhook_endpoint_not_found', 'webhook_delivery_not_found', 'idempotency_key_reused'],
     }),
     async (request, reply) => {
-      const { tenant_id } = request.credentials
+      const { tenant_id, livemode } = request.credentials
       const endpoint_id = request.params.id
       const body = request.body ?? {}
       return await requestAttempt(context, request, reply, {
@@ -57,7 +57,7 @@ export function testEndpointRoute(app: RouteApp, context: RouteContext): void {
         async step({ id: delivery_id, ...requested }) {
           const type = body.type ?? (await defaultTestType(sql, tenant_id, endpoint_id))
           if (type === undefined) return undefined
-          const sample = { ...exampleOfEvent(type), tenant_id } as Json
+          const sample = { ...exampleOfEvent(type), tenant_id, livemode } as Json
           return await requestTest(sql, { ...requested, endpoint_id, delivery_id, type, sample })
         },
         find: async (id) =>

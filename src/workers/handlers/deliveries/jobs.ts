@@ -92,7 +92,7 @@ function giveUpAs(how: AttemptKind) {
 }
 
 async function post(
-  { receivers, vault }: WorkerContext,
+  { receivers, vault, livemode }: WorkerContext,
   { tenant_id, endpoint_id, ...delivery }: LoadedDelivery,
   signal: AbortSignal,
 ): Promise<ReceiverAnswer | ReceiverFailure> {
@@ -107,6 +107,7 @@ async function post(
     created_at,
     sequence,
     tenant_id,
+    livemode,
     data,
     omits: completing?.omits,
   })
