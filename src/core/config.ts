@@ -4,6 +4,7 @@ import { parseEnv } from 'node:util'
 import type { z } from 'zod'
 import { bareAddress } from './addresses.ts'
 import { problemOfDashboardUrl } from './config/dashboard.ts'
+import { list } from './config/list.ts'
 import { misspellings } from './config/misspelt.ts'
 import { parseVariable } from './config/parse.ts'
 import { isOptionalForQueues, requiredVariables } from './config/readers.ts'
@@ -73,6 +74,7 @@ export function loadConfig(
           : invalidVariable('SYSTEM_EMAIL_FROM', 'must differ from EMAIL_FROM, which tenants use'),
       )
   }
+  problems.push(...problemsOfTestMode(values as Partial<Variables>))
   if (problems.length > 0) throw new ConfigError(`The configuration is invalid:\n${problems.join('\n')}`)
   const variables = values as Variables
   return {
@@ -80,6 +82,26 @@ export function loadConfig(
     secret_files: files,
     log_sample_rate: variables.LOG_REQUESTS ?? (variables.NODE_ENV === 'production' ? 0.01 : 1),
   }
+}
+
+/** With one key or one secret for both modes, nothing would keep them apart. */
+function problemsOfTestMode({
+  STRIPE_SECRET_KEY,
+  STRIPE_TEST_SECRET_KEY,
+  STRIPE_WEBHOOK_SECRET = '',
+  STRIPE_TEST_WEBHOOK_SECRET = '',
+}: Partial<Variables>): string[] {
+  const shares_key = STRIPE_TEST_SECRET_KEY !== undefined && STRIPE_TEST_SECRET_KEY === STRIPE_SECRET_KEY
+  const live_secrets = list(STRIPE_WEBHOOK_SECRET)
+  const shares_secret = list(STRIPE_TEST_WEBHOOK_SECRET).some((secret) => live_secrets.includes(secret))
+  return [
+    ...(shares_key
+      ? [invalidVariable('STRIPE_TEST_SECRET_KEY', 'must be another key than STRIPE_SECRET_KEY')]
+      : []),
+    ...(shares_secret
+      ? [invalidVariable('STRIPE_TEST_WEBHOOK_SECRET', 'must share no secret with STRIPE_WEBHOOK_SECRET')]
+      : []),
+  ]
 }
 
 /** The value of a variable that this process needs. Throws ConfigError if it is not set. */

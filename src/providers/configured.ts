@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { ConfigError, requireVariable, type Config } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
-import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, SMS, TOP_UPS } from '#core/config/providers.ts'
+import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, providerKey, SMS, TOP_UPS } from '#core/config/providers.ts'
 import type { VariableName } from '#core/config/variables.ts'
 import type { Json } from '#core/db.ts'
 import type { Outcome } from '#core/outcome.ts'
@@ -22,28 +22,32 @@ type OnCall = (call: FinishedCall) => void
 
 /**
  * The providers by role: name, the queues whose jobs call the provider, and `open`, which returns null if the provider
- * is not configured.
+ * is not configured. `open_test`: the same for test mode.
  */
 const PROVIDERS = {
   processor: {
     ...PAYMENTS,
     open: (config: Config, onCall: OnCall) => stripeProcessor(stripeOptions(config, onCall)),
+    open_test: ofTestAccount(stripeProcessor),
   },
   payouts: {
     ...PAYOUTS,
     open: (config: Config, onCall: OnCall) => stripePayouts(stripeOptions(config, onCall)),
+    open_test: ofTestAccount(stripePayouts),
   },
   top_ups: {
     ...TOP_UPS,
     open: (config: Config, onCall: OnCall) => stripeTopUps(stripeOptions(config, onCall)),
+    open_test: ofTestAccount(stripeTopUps),
   },
   identity: {
     ...IDENTITY,
     open: (config: Config, onCall: OnCall) => stripeIdentity(stripeOptions(config, onCall)),
+    open_test: ofTestAccount(stripeIdentity),
   },
-  ai: { ...AI, open: openConfiguredAi },
-  email: { ...EMAIL, open: openConfiguredEmail },
-  sms: { ...SMS, open: openConfiguredSms },
+  ai: { ...AI, open: openConfiguredAi, open_test: noTestProvider },
+  email: { ...EMAIL, open: openConfiguredEmail, open_test: noTestProvider },
+  sms: { ...SMS, open: openConfiguredSms, open_test: noTestProvider },
 }
 
 function stripeOptions(config: Config, onCall: OnCall): StripeOptions {
@@ -57,6 +61,27 @@ function stripeOptions(config: Config, onCall: OnCall): StripeOptions {
   }
 }
 
+/** Opens a role of the processor with the key of test mode; null without that key. */
+function ofTestAccount<Opened>(
+  open: (options: StripeOptions) => Opened,
+): (config: Config, onCall: OnCall) => Opened | null {
+  return (config, onCall) => {
+    if (config.STRIPE_TEST_SECRET_KEY === undefined) return noTestProvider()
+    return open({
+      get secret_key() {
+        return requireVariable(config, 'STRIPE_TEST_SECRET_KEY')
+      },
+      api_base: config.STRIPE_TEST_API_BASE ?? null,
+      onCall,
+    })
+  }
+}
+
+/** Without an account of test mode at its provider, a role has nothing to call in test mode. */
+function noTestProvider(): null {
+  return null
+}
+
 /**
  * The account of the value of a secret, and the fingerprint that calls with it have; null if the secret is not the key
  * of an account.
@@ -65,11 +90,14 @@ export async function findAccountOfSecret(
   config: Config,
   name: VariableName,
   value: string,
-): Promise<{ provider: string; fingerprint: string; account: Outcome<string> } | null> {
-  if (name !== 'STRIPE_SECRET_KEY') return null
-  const opened = stripeProcessor({ secret_key: value, api_base: config.STRIPE_API_BASE ?? null })
+): Promise<{ provider: string; livemode: boolean; fingerprint: string; account: Outcome<string> } | null> {
+  const livemode = name === 'STRIPE_SECRET_KEY'
+  if (!livemode && name !== 'STRIPE_TEST_SECRET_KEY') return null
+  const api_base = livemode ? config.STRIPE_API_BASE : config.STRIPE_TEST_API_BASE
+  const opened = stripeProcessor({ secret_key: value, api_base: api_base ?? null })
   try {
-    return { provider: opened.name, fingerprint: opened.credentials, account: await opened.findAccount() }
+    const { name: provider, credentials: fingerprint } = opened
+    return { provider, livemode, fingerprint, account: await opened.findAccount() }
   } finally {
     await opened.close()
   }
@@ -134,7 +162,11 @@ const ROLES = Object.keys(PROVIDERS) as Role[]
 export type Providers = { readonly [Each in Role]: ReturnType<(typeof PROVIDERS)[Each]['open']> }
 /** `PROVIDERS` with a type in which `open` of a role returns the provider of that role. */
 const BY_ROLE: {
-  readonly [Each in Role]: { provider: string; open(config: Config, onCall: OnCall): Providers[Each] }
+  readonly [Each in Role]: {
+    provider: string
+    open(config: Config, onCall: OnCall): Providers[Each]
+    open_test(config: Config, onCall: OnCall): Providers[Each] | null
+  }
 } = PROVIDERS
 /**
  * The credentials of calls, by provider name. `fingerprint`: of the present credentials. Contains only providers whose
@@ -150,26 +182,56 @@ export function rolesOfQueues(queues: readonly string[]): Role[] {
   return ROLES.filter((role) => PROVIDERS[role].queues.some((queue) => queues.includes(queue)))
 }
 
+type OnProviderCall = (provider: string, call: FinishedCall) => void
+
+/**
+ * Opened providers. `credentials`: by the name of the provider. `configured`: the names of the providers that can be
+ * called.
+ */
+export type OpenedSet = {
+  providers: Providers
+  credentials: ProviderCredentials
+  configured: ReadonlySet<string>
+  close(): Promise<void>
+}
+
 /**
  * Opens the providers that jobs of these queues call. Use of any other provider throws. `onCall` is called after each
  * call to a provider. Throws ConfigError if a required variable is missing.
  */
-export function openProviders(
+export function openProviders(config: Config, queues: readonly string[], onCall: OnProviderCall): OpenedSet {
+  return openRoles(queues, (role) => role.open(config, (call) => onCall(role.provider, call)))
+}
+
+/**
+ * The same for tenants in test mode. Use of a provider that test mode lacks throws; an optional one is null. `onCall`
+ * gets the key of the provider.
+ */
+export function openTestProviders(
   config: Config,
   queues: readonly string[],
-  onCall: (provider: string, call: FinishedCall) => void,
-): { providers: Providers; credentials: ProviderCredentials; close(): Promise<void> } {
+  onCall: OnProviderCall,
+): OpenedSet {
+  return openRoles(queues, (role) =>
+    role.open_test(config, (call) => onCall(providerKey(role.provider, false), call)),
+  )
+}
+
+function openRoles(
+  queues: readonly string[],
+  open: <Each extends Role>(role: (typeof BY_ROLE)[Each]) => Providers[Each] | null,
+): OpenedSet {
   const roles = rolesOfQueues(queues)
   const providers: OpenedProviders<Role> = {}
+  const opened_roles: Role[] = []
   function add<Each extends Role>(role: Each, to: OpenedProviders<Each>): void {
-    const row = BY_ROLE[role]
-    to[role] = roles.includes(role)
-      ? row.open(config, (call) => onCall(row.provider, call))
-      : unavailableProvider(role)
+    const opened = roles.includes(role) ? open<Each>(BY_ROLE[role]) : unavailableProvider(role)
+    if (roles.includes(role) && opened !== null) opened_roles.push(role)
+    to[role] = opened ?? absentProvider(role)
   }
   ROLES.forEach((role) => add(role, providers))
   assert(isComplete(providers), 'openProviders created no client for one of the provider roles')
-  const credentials = roles.flatMap((role): [string, ProviderCredentials[string]][] => {
+  const credentials = opened_roles.flatMap((role): [string, ProviderCredentials[string]][] => {
     const opened = providers[role]
     if (opened === null || !('credentials' in opened)) return []
     return [
@@ -187,8 +249,9 @@ export function openProviders(
   return {
     providers,
     credentials: Object.fromEntries(credentials),
+    configured: new Set(opened_roles.map((role) => BY_ROLE[role].provider)),
     async close() {
-      for (const role of roles) await providers[role]?.close()
+      for (const role of opened_roles) await providers[role]?.close()
     },
   }
 }
@@ -200,6 +263,16 @@ function isComplete(providers: Partial<Providers>): providers is Providers {
 // A stand-in for a provider that is not opened: any access fails.
 function unavailableProvider<Each extends Role>(role: Each): Providers[Each] {
   const fail = () => assert.fail(`no queue of this process calls the provider "${role}"`)
+  return new Proxy({}, { get: fail }) as Providers[Each]
+}
+
+const OPTIONAL_ROLES: readonly Role[] = ['ai', 'email', 'sms']
+
+// A provider that is not configured: null if it is optional. A job of test mode never reaches the other stand-in: see
+// `decideMissingProvider`.
+function absentProvider<Each extends Role>(role: Each): Providers[Each] {
+  if (OPTIONAL_ROLES.includes(role)) return null as Providers[Each]
+  const fail = () => assert.fail(`test mode has no provider "${role}"`)
   return new Proxy({}, { get: fail }) as Providers[Each]
 }
 

@@ -25,7 +25,12 @@ const FILES = {
 } as const
 
 /** Placeholders for secrets: the API and the dashboard need to know only whether they are set. */
-export const PLACEHOLDERS = { AI_API_KEY: 'set', TWILIO_AUTH_TOKEN: 'set', SMTP_URL: 'smtp://set' }
+export const PLACEHOLDERS = {
+  AI_API_KEY: 'set',
+  TWILIO_AUTH_TOKEN: 'set',
+  SMTP_URL: 'smtp://set',
+  STRIPE_TEST_SECRET_KEY: 'sk_test_present',
+}
 
 /** Whether this command line runs one of the programs, of any checkout. */
 export function isProgram(command: string): boolean {
@@ -97,6 +102,9 @@ function environmentOf(config: Config, addresses: PartAddresses): Record<string,
       STRIPE_WEBHOOK_SECRET: config.STRIPE_WEBHOOK_SECRET,
       STRIPE_SECRET_KEY: config.STRIPE_SECRET_KEY ?? 'sk_test_unset',
       STRIPE_API_BASE: config.STRIPE_API_BASE,
+      STRIPE_TEST_SECRET_KEY: config.STRIPE_TEST_SECRET_KEY,
+      STRIPE_TEST_WEBHOOK_SECRET: config.STRIPE_TEST_WEBHOOK_SECRET,
+      STRIPE_TEST_API_BASE: config.STRIPE_TEST_API_BASE,
       AI_BASE_URL: config.AI_BASE_URL,
       AI_API_KEY: config.AI_API_KEY,
       TWILIO_ACCOUNT_SID: config.TWILIO_ACCOUNT_SID,

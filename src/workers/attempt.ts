@@ -7,6 +7,7 @@ import type { WorkerContext } from './context.ts'
 import { discard, park, retry, unknown, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { factsOf } from './job-log.ts'
+import { decideMissingProvider, enterMode } from './modes.ts'
 
 const ATTEMPTS_EXHAUSTED =
   'too many attempts crashed or threw: the job may crash the process that performs it'
@@ -15,16 +16,19 @@ const DUPLICATE_REFERENCE = 'the provider answered with the id of another object
 type NextDecision = () => Promise<Decision>
 
 /**
- * Runs the handler and settles its decision. After a `continue`, also makes and settles the next decision, unless the
- * fence refused the write. If the handler throws, the job is retried or given up. Rejects if the database is
- * unavailable or a call could not start.
+ * Runs the handler in the context of the tenant's mode, and settles its decision. After a `continue`, also makes and
+ * settles the next decision, unless the fence refused the write. If the handler throws, the job is retried or given up.
+ * Rejects if the database is unavailable or a call could not start.
  */
 export async function attempt(
-  context: WorkerContext,
-  job: ClaimedJob,
+  live: WorkerContext,
+  claimed: ClaimedJob,
   settle: (decision: Decision) => Promise<Settlement>,
   signal: AbortSignal,
 ): Promise<Settlement> {
+  const { context, job } = await enterMode(live, claimed)
+  const missing = decideMissingProvider(context, job)
+  if (missing !== undefined) return await settle(missing)
   const exhausted = decideExhausted(job)
   let has_failed = exhausted !== undefined
   let next: NextDecision = () =>

@@ -33,10 +33,13 @@ export type CallPermits = {
   ): Promise<T>
 }
 
-/** `startsNoCalls`: whether the worker is stopping, or its database is not the one in use. */
+/**
+ * `watchOf`: the watch of the providers for a tenant whose attempt has begun. `startsNoCalls`: whether the worker is
+ * stopping, or its database is not the one in use.
+ */
 export function createCallPermits(
   urgent_sql: Sql,
-  provider_watch: ProviderWatch,
+  watchOf: (tenant_id: string) => ProviderWatch,
   startsNoCalls: () => boolean,
 ): CallPermits {
   /** Queries the database for pauses. Returns the time of the query, or undefined if the job's calls may not start. */
@@ -70,7 +73,7 @@ export function createCallPermits(
         },
         used() {
           if (!calls.sent && call !== null)
-            callEnded = provider_watch.sent(call.provider, call.deadline_ms, call.operation)
+            callEnded = watchOf(job.tenant_id).sent(call.provider, call.deadline_ms, call.operation)
           calls.sent = true
           lease.callSent()
         },

@@ -4,6 +4,7 @@ import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
+import type { ModeCache } from '#domain/modes.ts'
 import type { DatabaseWatch } from '#domain/switches/watch.ts'
 import type { ProviderCredentials, Providers } from '#providers/configured.ts'
 import type { Receivers } from '#providers/receivers.ts'
@@ -11,12 +12,22 @@ import type { Idleness } from './idleness.ts'
 import type { JobLog } from './job-log.ts'
 import type { ProviderWatch } from './provider-watch.ts'
 
+export type Modes = ModeCache & {
+  /** The context of a mode. The providers of test mode are opened when they are first needed. */
+  contextOf(livemode: boolean): WorkerContext
+}
+
 export type WorkerContext = Providers & {
   sql: Sql
   database: DatabaseWatch
   log: Log
   vault: Vault
   config: Config
+  /** False for the context of tenants in test mode. */
+  livemode: boolean
+  modes: Modes
+  /** The names of the providers that this context can call. */
+  configured: ReadonlySet<string>
   credentials: ProviderCredentials
   /** Hashes addresses. Needs ADDRESS_KEY: only for queues that send messages or apply provider events of messages. */
   hashOf: AddressHash

@@ -14,6 +14,7 @@ import { runService, createService, type Service } from '#core/service.ts'
 import { tenantUrlRules } from '#core/tenant-urls.ts'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
 import { findOperatorWork, findPolledWork } from '#domain/polled-work.ts'
+import { createModeCache } from '#domain/modes.ts'
 import { acceptedKeysOf } from '#domain/switches/kept-facts.ts'
 import { watchDatabase, type DatabaseWatch } from '#domain/switches/watch.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
@@ -43,6 +44,7 @@ import { startRollups } from './recurring/rollups.ts'
 import { startVerificationExpiry } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
 import { traceCall } from './job-span.ts'
+import { createTestContext } from './test-context.ts'
 import { createIdleness } from './idleness.ts'
 import { checkNewSecret } from './new-secrets.ts'
 import { pollWork, type HasOperatorWork } from './polled-work.ts'
@@ -168,7 +170,7 @@ function openContext(
 ): WorkerContext {
   const job_log = createJobLog(log, config.log_sample_rate)
   const provider_watch = watchProviders({ log, config })
-  const { providers, credentials, ...opened } = openProviders(config, queues, (provider, call) => {
+  const { providers, close: closeProviders, ...opened } = openProviders(config, queues, (provider, call) => {
     const { operation, outcome, duration_ms } = call
     observeTraced(metrics.providerCall, { provider, operation, outcome }, duration_ms / 1000)
     traceCall(provider, call)
@@ -176,23 +178,28 @@ function openContext(
     provider_watch.ended(provider, call)
     job_log.call(call)
   })
-  cleanup.defer(() => opened.close())
+  cleanup.defer(closeProviders)
   const receivers = openReceivers(tenantUrlRules(config))
   cleanup.defer(() => receivers.close())
-  return {
+  const context: WorkerContext = {
     ...providers,
+    ...opened,
+    livemode: true,
+    modes: { ...createModeCache(sql), contextOf: (livemode) => (livemode ? context : test.context()) },
     sql,
     database,
     log,
     vault: createCurrentVault(() => requireVariable(config, 'ENCRYPTION_KEY')),
     config,
-    credentials,
     hashOf: config.ADDRESS_KEY === undefined ? unset : createAddressHash(config.ADDRESS_KEY),
     job_log,
     idleness: createIdleness(),
     provider_watch,
     receivers,
   }
+  const test = createTestContext(context, queues)
+  cleanup.defer(() => test.close())
+  return context
 }
 
 /** Starts the recurring work for these queues. */

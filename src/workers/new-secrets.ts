@@ -1,4 +1,5 @@
 // Whether a running worker may use a new value of a secret.
+import { providerKey } from '#core/config/providers.ts'
 import type { VariableName } from '#core/config/variables.ts'
 import { isOneAccount, storeAccount } from '#domain/jobs/accounts.ts'
 import { findAccountOfSecret } from '#providers/configured.ts'
@@ -10,19 +11,20 @@ import type { WorkerContext } from './context.ts'
  * and lists of another account do not show it.
  */
 export async function checkNewSecret(
-  { config, sql, credentials }: Pick<WorkerContext, 'config' | 'sql' | 'credentials'>,
+  { config, sql, modes }: Pick<WorkerContext, 'config' | 'sql' | 'modes'>,
   name: VariableName,
   value: string,
 ): Promise<string | null> {
   const found = await findAccountOfSecret(config, name, value)
   if (found === null) return null
-  const { provider, fingerprint, account } = found
-  const present = credentials[provider]
+  const { livemode, fingerprint, account } = found
+  const present = modes.contextOf(livemode).credentials[found.provider]
   if (present === undefined) return null
   if (account.kind !== 'done') {
     const reason = account.kind === 'declined' ? account.failure.message : account.reason
     return `the account of the new key is unknown (${reason}), so it cannot replace the present one in a running process. If the key is right, restart the workers.`
   }
+  const provider = providerKey(found.provider, livemode)
   await storeAccount(sql, { provider, credentials: fingerprint }, account.value)
   return (await isOneAccount(sql, provider, [present.fingerprint, fingerprint]))
     ? null

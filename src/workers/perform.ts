@@ -75,7 +75,8 @@ export function createPerformer(
   const isClosing = () => closing
   const permits = createCallPermits(
     urgent_sql,
-    context.provider_watch,
+    // The attempt has begun, so its mode is remembered.
+    (tenant_id) => context.modes.contextOf(context.modes.remembered(tenant_id) !== 'test').provider_watch,
     () => closing || !context.database.isCurrent(),
   )
   const run_context: RunContext = { context, queue, permits, isClosing }
@@ -188,7 +189,7 @@ async function runAttempt(
 
 /** Counts and logs an ended attempt, and publishes the state of a finished job to waiting requests. */
 function reportEnd(
-  { job_log, log }: WorkerContext,
+  { job_log, log, modes }: WorkerContext,
   queue: Queue,
   job: ClaimedJob,
   { settlement, run_ms }: { settlement: Settlement; run_ms: number },
@@ -196,7 +197,8 @@ function reportEnd(
   const { outcome, state } = settlement
   observeTraced(metrics.jobRun, { queue: job.queue, job: job.name, outcome }, run_ms / 1000)
   job_log.ended(job, settlement, run_ms)
-  countFailure(job, settlement)
+  // The metrics of providers are about live calls.
+  if (modes.remembered(job.tenant_id) !== 'test') countFailure(job, settlement)
   if (outcome === 'fenced') {
     metrics.fenced.inc({ queue: job.queue, job: job.name })
     log.warn(factsOf(job), 'a late write was fenced')

@@ -88,11 +88,26 @@ type ProviderFacts = {
   check: Record<'credentials' | 'address', readonly string[]>
 }
 
-/** The facts about each provider for operators, by its name. */
+/**
+ * The name under which everything is kept that belongs to a provider and to no tenant, such as its accounts and outages.
+ * Test mode has an account of its own: its calls neither count for live ones nor prove anything about them.
+ */
+export function providerKey(provider: string, livemode: boolean): string {
+  return livemode ? provider : `${provider} test`
+}
+
+/** The variable with the key of a provider's test account, by the provider's name. Other providers have none. */
+export const TEST_KEYS = { [PAYMENTS.provider]: 'STRIPE_TEST_SECRET_KEY' } as const
+
+/** The facts about each provider for operators, by its key. */
 export const PROVIDER_FACTS: Readonly<Record<string, ProviderFacts>> = {
   [PAYMENTS.provider]: {
     title: 'Stripe',
     check: { credentials: ['STRIPE_SECRET_KEY'], address: ['STRIPE_API_BASE'] },
+  },
+  [providerKey(PAYMENTS.provider, false)]: {
+    title: 'Stripe in test mode',
+    check: { credentials: ['STRIPE_TEST_SECRET_KEY'], address: ['STRIPE_TEST_API_BASE'] },
   },
   [SMS.provider]: {
     title: 'Twilio',

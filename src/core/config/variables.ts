@@ -37,6 +37,10 @@ export const METRICS_PORTS = {
 const seconds = (default_value: number) =>
   z.coerce.number().int().min(0).max(1_000_000).default(default_value)
 
+const SIGNING_SECRETS = /^\s*whsec_[^\s,]{4,}(\s*,\s*whsec_[^\s,]{4,})*\s*$/
+const SIGNING_SECRETS_ERROR =
+  'must be a signing secret, whsec_ and at least four characters; list several during a rotation, separated by commas'
+
 /** In the order of `--help`. */
 export const VARIABLES = {
   ...DATABASE_VARIABLES,
@@ -68,10 +72,7 @@ export const VARIABLES = {
   STRIPE_WEBHOOK_SECRET: [
     z
       .string()
-      .regex(/^\s*whsec_[^\s,]{4,}(\s*,\s*whsec_[^\s,]{4,})*\s*$/, {
-        error:
-          'must be a signing secret, whsec_ and at least four characters; list several during a rotation, separated by commas',
-      })
+      .regex(SIGNING_SECRETS, { error: SIGNING_SECRETS_ERROR })
       .optional()
       .register(SECRETS, { is_reread: true }),
     'whsec_newer,whsec_older',
@@ -83,6 +84,32 @@ export const VARIABLES = {
     baseUrl.optional(),
     'https://api.stripe.com',
     "another server that speaks Stripe's API; if it is set, no emulator runs",
+    ['worker'],
+  ],
+  STRIPE_TEST_SECRET_KEY: [
+    z
+      .string()
+      .regex(/^(sk|rk)_test_\S{5,}$/, { error: 'must be a key of test mode, sk_test_... or rk_test_...' })
+      .optional()
+      .register(SECRETS, { is_reread: true }),
+    'sk_test_51AbCdEfGhIjKlMnOp',
+    'key of the test mode of the Stripe account, for tenants in test mode; another key than STRIPE_SECRET_KEY. Without it, test mode has no payments, payouts, top-ups and verifications. The API only needs to know that there is a key: any such text will do there',
+    ['api', 'worker'],
+  ],
+  STRIPE_TEST_WEBHOOK_SECRET: [
+    z
+      .string()
+      .regex(SIGNING_SECRETS, { error: SIGNING_SECRETS_ERROR })
+      .optional()
+      .register(SECRETS, { is_reread: true }),
+    'whsec_newer,whsec_older',
+    "signing secret of the endpoint in Stripe's test mode; during rotation, both, separated by a comma. Its notifications reach only tenants in test mode, and those with STRIPE_WEBHOOK_SECRET only the others",
+    ['webhooks'],
+  ],
+  STRIPE_TEST_API_BASE: [
+    baseUrl.optional(),
+    'https://api.stripe.com',
+    "another server that speaks Stripe's API, for test mode",
     ['worker'],
   ],
   AI_BASE_URL: [

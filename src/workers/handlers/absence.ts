@@ -1,6 +1,7 @@
 // Decides what follows from an absence: a provider's complete list shows no effect of a call. Lists are consistent,
 // but searches are not. If a list does not show an object long enough after the call was last sent, the object was
 // never created.
+import { providerKey } from '#core/config/providers.ts'
 import { ANY_CREDENTIALS, isOneAccount, isOnlyAccount } from '#domain/jobs/accounts.ts'
 import { findLastSend, type SendHistory } from '#domain/jobs/calls.ts'
 import type { WorkerContext } from '../context.ts'
@@ -62,14 +63,15 @@ export type QueriedProvider = { name: string; credentials: string }
  * credentials of the installation.
  */
 export async function wasSentToAccount(
-  { sql }: Pick<WorkerContext, 'sql'>,
+  { sql, livemode }: Pick<WorkerContext, 'sql' | 'livemode'>,
   { credentials, last_s }: SendHistory,
   { name, credentials: current }: QueriedProvider,
 ): Promise<boolean> {
   if (last_s === null || credentials === null) return false
   const used = credentials.split(' ')
-  if (used.includes(ANY_CREDENTIALS)) return await isOnlyAccount(sql, name, current)
-  return used.every((each) => each === current) || (await isOneAccount(sql, name, [current, ...used]))
+  const provider = providerKey(name, livemode)
+  if (used.includes(ANY_CREDENTIALS)) return await isOnlyAccount(sql, provider, current)
+  return used.every((each) => each === current) || (await isOneAccount(sql, provider, [current, ...used]))
 }
 
 export type SentJob = {

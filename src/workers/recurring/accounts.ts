@@ -1,7 +1,8 @@
 // Finds out at the start to which account the credentials of each provider belong. After the credentials are replaced,
 // calls that were sent with the earlier ones can still be looked up.
+import { providerKey } from '#core/config/providers.ts'
 import { throttle } from '#core/seldom.ts'
-import { storeAccount } from '#domain/jobs/accounts.ts'
+import { findProvidersOfAccount, storeAccount } from '#domain/jobs/accounts.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeatWhileCurrent, type Loop } from '../clock.ts'
 
@@ -9,9 +10,15 @@ const FIRST_DELAY_MS = 100
 const RETRY_DELAY_MS = 60_000
 const WARN_INTERVAL_MS = 24 * 3_600_000
 
-/** Queries each provider for its account until the provider answers. */
-export function startAccountDiscovery({ sql, log, database, credentials }: WorkerContext): Loop {
-  const open = new Map(Object.entries(credentials))
+/** Queries each provider for its account in each mode until the provider answers. */
+export function startAccountDiscovery({ sql, log, database, modes }: WorkerContext): Loop {
+  const open = new Map(
+    [true, false].flatMap((livemode) =>
+      Object.entries(modes.contextOf(livemode).credentials).map(
+        ([provider, of_provider]) => [providerKey(provider, livemode), of_provider] as const,
+      ),
+    ),
+  )
   let interval_ms = FIRST_DELAY_MS
   const warn = throttle(
     (suppressed, provider: string, reason: string) =>
@@ -21,6 +28,14 @@ export function startAccountDiscovery({ sql, log, database, credentials }: Worke
       ),
     WARN_INTERVAL_MS,
   )
+  const warnOfSharedAccount = (provider: string, providers: string[]) => {
+    const [other] = providers.filter((each) => each !== provider)
+    if (other !== undefined)
+      log.error(
+        { provider, other },
+        'live tenants and tenants in test mode use one account of a provider: its notifications may reach neither. Use the key of another account for one of them',
+      )
+  }
   return repeatWhileCurrent(
     { log, database },
     'accounts of providers',
@@ -35,6 +50,7 @@ export function startAccountDiscovery({ sql, log, database, credentials }: Worke
         }
         await storeAccount(sql, { provider, credentials: fingerprint }, found.value)
         open.delete(provider)
+        warnOfSharedAccount(provider, await findProvidersOfAccount(sql, found.value))
       }
     },
   )

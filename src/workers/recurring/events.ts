@@ -1,5 +1,6 @@
 // Reads the processor's list of events, to find events whose notifications did not arrive.
 import { z } from 'zod'
+import { providerKey } from '#core/config/providers.ts'
 import { metrics } from '#core/metrics.ts'
 import { endRun, failRun, renewRun, type Run } from '#domain/jobs/recurring.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
@@ -21,7 +22,7 @@ export type EventsOptions = {
   after_s: number
 }
 
-/** The name of the recurring work that reads the events of a provider. */
+/** The name of the recurring work that reads the events of a provider. `provider`: its key. */
 export function eventReaderOf(provider: string): string {
   return `events of ${provider}`
 }
@@ -33,7 +34,7 @@ export function startEventReader(
   warnOfFailing: ListWarning,
 ): Loop {
   return startReader(context, {
-    name: eventReaderOf(context.processor.name),
+    name: eventReaderOf(providerKey(context.processor.name, context.livemode)),
     check_every_s: options.every_s,
     after_s: options.after_s,
     read: (run, reading) => readEvents(context, { ...options, ...reading }, run, warnOfFailing),
@@ -62,7 +63,7 @@ async function readEvents(
   run: Run,
   warnOfFailing: ListWarning,
 ): Promise<boolean> {
-  const { sql, processor } = context
+  const { sql, processor, livemode } = context
   const now_s = Math.floor(Date.now() / 1000)
   let position: EventsPosition = eventsPosition.safeParse(run.position).data ?? {
     from_s: now_s - processor.event_retention_s,
@@ -83,7 +84,8 @@ async function readEvents(
     if (page.kind !== 'done') {
       const reason = page.kind === 'declined' ? page.failure.message : page.reason
       warnOfFailing([{ list: LIST, outcome: page.kind, reason }])
-      await recordFailingList(sql, { provider: processor.name, list: LIST, error: reason })
+      // Nothing of live mode waits for a list of test mode.
+      if (livemode) await recordFailingList(sql, { provider: processor.name, list: LIST, error: reason })
       // The processor may have deleted the event with which this page begins: the range is read again from the start.
       if (page.kind === 'declined') position = { ...position, range: null }
       await failRun(sql, run, { reason, position, next_s: every_s })
@@ -104,7 +106,7 @@ async function readEvents(
     if (!(await renewRun(sql, run, position))) return false
   }
   const has_more = position.range !== null
-  if (!has_more) await clearFailingList(sql, { provider: processor.name, list: LIST })
+  if (!has_more && livemode) await clearFailingList(sql, { provider: processor.name, list: LIST })
   await endRun(sql, run, { position, next_s: has_more ? 0 : every_s })
   return has_more
 }
@@ -114,12 +116,12 @@ async function readEvents(
  * switch of the database may have lost their notifications.
  */
 async function storeEvents(
-  { sql, log, processor }: WorkerContext,
+  { sql, log, processor, livemode }: WorkerContext,
   events: ProviderEvent[],
   since_switch: boolean,
 ): Promise<void> {
   const notifications = events.map((event) => ({
-    ...notificationOf(processor.name, event),
+    ...notificationOf({ provider: processor.name, livemode }, event),
     will_wake: false,
     request_id: null,
   }))
@@ -133,7 +135,7 @@ async function storeEvents(
     )
     return
   }
-  metrics.eventsRecovered.inc({ provider: processor.name }, stored.length)
+  if (livemode) metrics.eventsRecovered.inc({ provider: processor.name }, stored.length)
   log.warn(
     { events: stored.length },
     'notifications did not arrive and were read from the processor: check that the webhooks host runs and has the signing secret of the endpoint',

@@ -1,5 +1,6 @@
 // Reads the providers' lists of objects by creation time, and requests lookups of objects that have no row here or
 // another state. So an object is found even if the provider never made an event about it.
+import { providerKey } from '#core/config/providers.ts'
 import { metrics } from '#core/metrics.ts'
 import { endRun, failRun, renewRun, type Run } from '#domain/jobs/recurring.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
@@ -44,17 +45,20 @@ export function startObjectReader(
   options: ObjectsOptions,
   warnOfFailing: ListWarning,
 ): Loop {
-  const { sql, processor } = context
-  const name = `objects of ${processor.name}`
+  const { sql, processor, livemode } = context
+  const key = providerKey(processor.name, livemode)
+  const name = `objects of ${key}`
+  const beforeReading = async (unread: UnreadSwitches) => {
+    await recordListed(sql, [name, eventReaderOf(key)])
+    const number = await findReadSwitch(sql, processor.name)
+    if (number >= unread.number) await failUncoveredPayouts(sql)
+    await recordListsRead(sql, number)
+  }
   return startReader(context, {
     ...options,
     name,
-    beforeReading: async (unread) => {
-      await recordListed(sql, [name, eventReaderOf(processor.name)])
-      const number = await findReadSwitch(sql, processor.name)
-      if (number >= unread.number) await failUncoveredPayouts(sql)
-      await recordListsRead(sql, number)
-    },
+    // Nothing waits for the lists of test mode.
+    ...(livemode && { beforeReading }),
     read: (run, reading) => readObjects(context, { ...options, ...reading, warnOfFailing }, run),
   })
 }
@@ -105,7 +109,7 @@ async function readPage(
   position: ReadingPosition,
   unread: UnreadSwitches | undefined,
 ): Promise<ListFailure | null> {
-  const { sql } = context
+  const { sql, livemode } = context
   const { range } = position
   const [next, ...others] = range.lists
   const list = lists.find(({ name }) => name === next!.name)
@@ -126,14 +130,14 @@ async function readPage(
     const after = page.kind === 'declined' ? null : next!.after
     range.lists = others
     range.failed.push({ name, after, error })
-    await recordFailingList(sql, { provider, list: name, error })
+    if (livemode) await recordFailingList(sql, { provider, list: name, error })
     return { list: name, outcome: page.kind, reason: error }
   }
   range.lists = others
   // What was created before the switch was recorded has been read.
   if (unread !== undefined && to_s >= unread.switched_s)
     position.unread = position.unread.filter((each) => each !== name)
-  await clearFailingList(sql, { provider, list: name })
+  if (livemode) await clearFailingList(sql, { provider, list: name })
   return null
 }
 
@@ -144,7 +148,7 @@ function isRefused(outcome: ListFailure['outcome']): boolean {
 
 /** Requests lookups of the objects that have no row or another state. Returns the results of the comparison. */
 async function requestLookups(
-  { sql, log }: WorkerContext,
+  { sql, log, livemode }: WorkerContext,
   { provider, name }: RequiredList,
   objects: ListedObject[],
   { to_s }: ObjectsResult,
@@ -156,10 +160,10 @@ async function requestLookups(
     if (resource === undefined || (result !== 'missing' && result !== 'differs')) return []
     // An object of ours without a row is looked up by each run until it has a row; another one once for each state.
     const state = result === 'missing' && installation !== null ? to_s : JSON.stringify(reported)
-    return [requestLookup(provider, { resource, reference }, `listed:${state}`)]
+    return [requestLookup({ provider, livemode }, { resource, reference }, `listed:${state}`)]
   })
   if (lookups.length > 0) await storeNotifications(sql, lookups)
-  for (const result of results) metrics.listedObjects.inc({ list: name, result })
+  if (livemode) for (const result of results) metrics.listedObjects.inc({ list: name, result })
   const missing = results.filter((result) => result === 'missing').length
   if (missing > 0)
     log.warn(

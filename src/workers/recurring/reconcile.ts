@@ -1,6 +1,7 @@
 // The reconciler looks up rows that stay in one state for too long, and sets the gauges of drifts. Two readers of the
-// processor's lists find what was not reported: events, and objects.
+// processor's lists find what was not reported, in each mode: events, and objects.
 import { z } from 'zod'
+import { PAYMENTS, providerKey } from '#core/config/providers.ts'
 import { metrics } from '#core/metrics.ts'
 import { throttle } from '#core/seldom.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
@@ -13,7 +14,7 @@ import type { WorkerContext } from '../context.ts'
 import { repeat, repeatWhileCurrent, type Loop } from '../clock.ts'
 import { startEventReader } from './events.ts'
 import { startObjectReader } from './objects.ts'
-import { createListWarning } from './list-warning.ts'
+import { createListWarning, type ListWarning } from './list-warning.ts'
 
 const LOOKUP_BATCH_SIZE = 500
 /** The minimum time between two warnings about unknown jobs for which no drift can be opened. */
@@ -33,8 +34,7 @@ export type ReconcileOptions = {
 /** Starts all kinds of reconciling; one worker at a time performs each. */
 export function startReconciler(context: WorkerContext, options: ReconcileOptions): Loop {
   const { sql, log, database, idleness, processor } = context
-  const { every_s, after_s, objects_every_s } = options
-  const interval_ms = idleness.interval(every_s * 1000)
+  const interval_ms = idleness.interval(options.every_s * 1000)
   const warnOfFailing = createListWarning(context, processor.name, () =>
     database.isHeld() ? 'awaited' : 'none',
   )
@@ -50,16 +50,8 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
     repeatWhileCurrent(context, 'reconciling', interval_ms, async () => {
       await runIfDue(sql, 'reconciling', (run) => lookUpStaleRows(context, options, run, warnOfUncompared))
     }),
-    startEventReader(context, { every_s, after_s }, warnOfFailing),
-    ...(objects_every_s === null
-      ? []
-      : [
-          startObjectReader(
-            context,
-            { check_every_s: every_s, every_s: objects_every_s, after_s },
-            warnOfFailing,
-          ),
-        ]),
+    ...startReaders(context, options, warnOfFailing),
+    ...startTestReaders(context, options),
     repeat(log, 'gauges of drifts', interval_ms, () => setGauges(context)),
   ]
   return {
@@ -67,6 +59,27 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
       await Promise.all(loops.map((loop) => loop.close()))
     },
   }
+}
+
+/** Reads the lists of the processor in the mode of the context. */
+function startReaders(
+  context: WorkerContext,
+  { every_s, after_s, objects_every_s }: ReconcileOptions,
+  warnOfFailing: ListWarning,
+): Loop[] {
+  const of_objects = { check_every_s: every_s, every_s: objects_every_s ?? 0, after_s }
+  return [
+    startEventReader(context, { every_s, after_s }, warnOfFailing),
+    ...(objects_every_s === null ? [] : [startObjectReader(context, of_objects, warnOfFailing)]),
+  ]
+}
+
+/** Reads the lists of test mode, if it has an account. */
+function startTestReaders(live: WorkerContext, options: ReconcileOptions): Loop[] {
+  const context = { ...live.modes.contextOf(false), sql: live.sql }
+  if (!context.configured.has(PAYMENTS.provider)) return []
+  const warnOfFailing = createListWarning(context, providerKey(PAYMENTS.provider, false), () => 'none')
+  return startReaders(context, options, warnOfFailing)
 }
 
 /** The read position of each table, by its name. */
