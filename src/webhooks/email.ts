@@ -80,7 +80,7 @@ function toArrival(
 ): ReceivedNotification {
   const about = { account: '', event_id, reported: null }
   if (event === undefined)
-    return notificationOf(EMAIL.provider, {
+    return notificationOf({ provider: EMAIL.provider, livemode: true }, {
       ...about,
       kind: 'email.other',
       object_id: null,
@@ -95,7 +95,7 @@ function toArrival(
     reported: reportedBy(event),
     code: event.type === 'email.bounced' ? codesIn(event.data.diagnostic ?? '') : null,
   }
-  return notificationOf(EMAIL.provider, {
+  return notificationOf({ provider: EMAIL.provider, livemode: true }, {
     ...about,
     kind: event.type,
     object_id: message_id,

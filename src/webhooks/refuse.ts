@@ -6,7 +6,7 @@ import { throttle } from '#core/seldom.ts'
 import type { SignatureVerdict } from '#providers/signatures.ts'
 
 /** The reasons of refusals, as labels of their metric. */
-const REASONS = ['malformed', 'stale', 'mismatch', 'not configured', 'no event'] as const
+const REASONS = ['malformed', 'stale', 'mismatch', 'not configured', 'no event', 'other mode'] as const
 type Reason = (typeof REASONS)[number]
 
 export type NotificationRefusals = {
@@ -24,6 +24,8 @@ export type NotificationRefusals = {
    * sender themselves.
    */
   content(request: FastifyRequest, reply: FastifyReply, problem?: string): FastifyReply
+  /** Refuses an event that is not of the mode of the secret with which it is signed. */
+  mode(request: FastifyRequest, reply: FastifyReply): FastifyReply
 }
 
 /** Refuses and counts the notifications of one provider. */
@@ -54,6 +56,10 @@ export function createNotificationRefusals(provider: string, log: Log): Notifica
       const message =
         problem === undefined ? 'The body is not an event.' : `The body is not an event: ${problem}.`
       return refuse('no event', { code: 'invalid_request', message }, request, reply)
+    },
+    mode: (request, reply) => {
+      const message = 'The event is of the other mode than the secret with which it is signed.'
+      return refuse('other mode', { code: 'invalid_request', message }, request, reply)
     },
   }
 }

@@ -1,17 +1,21 @@
 // Notifications from Stripe: `POST /stripe`.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
 import { requireVariable } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { deriveFrom } from '#core/derived.ts'
 import { metrics } from '#core/metrics.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { LOOKUP_KIND } from '#domain/reconciliation/lookups.ts'
 import { checkStripeHeader, verifyStripe } from '#providers/signatures.ts'
 import { isEventOfAnyForm, readEvent } from '#providers/stripe/events.ts'
+import { createAccountModes } from './account-modes.ts'
 import type { NotificationRoute, StoreNotification, WebhooksContext } from './context.ts'
 import { headerOf, parseJson, nowSeconds, rawBody, createNotificationRefusals } from './refuse.ts'
 
 const SIGNATURE = 'stripe-signature'
+const TEST_MODE: ReadonlySet<string> = new Set(['test'])
 
 export const stripeNotifications: NotificationRoute = {
   path: '/stripe',
@@ -20,10 +24,12 @@ export const stripeNotifications: NotificationRoute = {
 
 function stripeRoute(
   app: FastifyInstance,
-  { config, log }: WebhooksContext,
+  { config, log, sql }: WebhooksContext,
   storeNotification: StoreNotification,
 ): void {
-  const currentSecrets = deriveFrom(() => requireVariable(config, 'STRIPE_WEBHOOK_SECRET'), list)
+  const liveSecrets = deriveFrom(() => requireVariable(config, 'STRIPE_WEBHOOK_SECRET'), list)
+  const testSecrets = deriveFrom(() => config.STRIPE_TEST_WEBHOOK_SECRET ?? '', list)
+  const currentLiveModes = createAccountModes(sql, PAYMENTS.provider)
   const refuse = createNotificationRefusals('stripe', log)
 
   // Refuses a header that cannot be valid, before the body is read.
@@ -33,20 +39,35 @@ function stripeRoute(
   }
   app.post(stripeNotifications.path, { onRequest }, async (request, reply) => {
     const raw = rawBody(request)
-    const verdict = verifyStripe(raw, headerOf(request, SIGNATURE), currentSecrets(), nowSeconds())
+    const verify = (secrets: string[]) =>
+      verifyStripe(raw, headerOf(request, SIGNATURE), secrets, nowSeconds())
+    const live_verdict = verify(liveSecrets())
+    const livemode = live_verdict !== 'mismatch'
+    const verdict = livemode ? live_verdict : verify(testSecrets())
     if (verdict !== 'valid') return await refuse.signature(verdict, request, reply)
     const body = parseJson(raw)
+    const accepted_modes = livemode ? currentLiveModes() : TEST_MODE
+    if (!isOfMode(body, accepted_modes)) return await refuse.mode(request, reply)
     const event = readEvent(body)
     // Events in formats that are not stored, such as thin events, are accepted, although they concern no resource here:
     // Stripe would send a refused event for three days and then disable the endpoint.
     if (event === undefined && isEventOfAnyForm(body)) {
-      metrics.notificationsStored.inc({ provider: 'stripe', state: 'unknown_form' })
+      if (livemode) metrics.notificationsStored.inc({ provider: 'stripe', state: 'unknown_form' })
       return { received: true }
     }
     // An event with the type of our own lookup requests is refused: the ids in a lookup request are trusted, so only
     // Sluice may write one.
     if (event === undefined || event.kind === LOOKUP_KIND) return await refuse.content(request, reply)
-    const is_new = await storeNotification(notificationOf('stripe', event), request, reply)
+    const notification = notificationOf({ provider: 'stripe', livemode }, event)
+    const is_new = await storeNotification(notification, request, reply)
     return { received: true, ...(!is_new && { duplicate: true }) }
   })
+}
+
+const eventMode = z.object({ livemode: z.boolean() })
+
+/** Whether an event is of one of these modes. Empty: they are not known. An event that names no mode is of any. */
+function isOfMode(body: unknown, modes: ReadonlySet<string>): boolean {
+  const livemode = eventMode.safeParse(body).data?.livemode
+  return livemode === undefined || modes.size === 0 || modes.has(livemode ? 'live' : 'test')
 }

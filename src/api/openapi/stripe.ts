@@ -6,7 +6,7 @@ const EVENT = {
   object: 'event',
   type: 'payment_intent.succeeded',
   created: 1_795_000_000,
-  livemode: false,
+  livemode: true,
   data: { object: { id: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg', object: 'payment_intent', status: 'succeeded' } },
 }
 
@@ -23,6 +23,11 @@ const schemas: Record<string, JsonSchema> = {
         type: 'string',
         description: 'The connected account of the event, if any.',
         examples: ['acct_1SV0Zw2eZvKYlo2C'],
+      },
+      livemode: {
+        type: 'boolean',
+        description: 'The mode of the event. It must be that of the secret with which the event is signed.',
+        examples: [EVENT.livemode],
       },
       data: { $ref: '#/components/schemas/StripeEventData' },
     },
@@ -46,7 +51,7 @@ const operation: JsonSchema = {
   operationId: 'receiveStripeEvent',
   summary: 'Receive an event from Stripe',
   description:
-    'Called by Stripe. Every event is accepted and stored. An event that concerns no payment of this installation changes nothing.',
+    'Called by Stripe. Every event is accepted and stored. An event that concerns no payment of this installation changes nothing. An event with the secret of test mode reaches only tenants in test mode, and one with the live secret only live tenants.',
   tags: ['notifications'],
   security: [{ stripe_signature: [] }],
   requestBody: {

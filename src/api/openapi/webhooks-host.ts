@@ -23,7 +23,11 @@ const REFUSALS: [status: number, code: string, when: string][] = [
     'invalid_signature',
     'The signature is missing, malformed, more than five minutes old or not made with a configured secret; or no secret is configured.',
   ],
-  [400, 'invalid_request', 'The request cannot be read, or its body is not an event.'],
+  [
+    400,
+    'invalid_request',
+    'The request cannot be read, its body is not an event, or the event is of another mode than the secret.',
+  ],
   [404, 'route_not_found', 'There is no such route.'],
   [408, 'request_timeout', 'The request did not arrive in time.'],
   [413, 'payload_too_large', 'The body exceeds 1 MiB, or 64 KiB at `/twilio`.'],

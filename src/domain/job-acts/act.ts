@@ -8,6 +8,7 @@ import { MAX_ATTEMPTS } from '#jobs/job.ts'
 import { hasDeliveryId } from '../deliveries/by-id.ts'
 import { isKeyTooOld } from '../jobs/calls.ts'
 import type { Settlement } from '../jobs/settle.ts'
+import { isLiveTenant } from '../modes.ts'
 import { storeNotifications } from '../notifications/store.ts'
 import { requestLookup } from '../reconciliation/lookups.ts'
 import { dismissingOrphan, findParkedOrphan } from '../reconciliation/orphans.ts'
@@ -196,7 +197,8 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
   // Without a reference there is nothing to look up. If the object exists at the provider, its notifications
   // carry our ids.
   if (row !== undefined && reference !== null) {
-    const lookup = requestLookup(row.provider, { resource: root, reference }, `resolved:${job.id}`)
+    const of = { provider: row.provider, livemode: await isLiveTenant(tx, tenant_id) }
+    const lookup = requestLookup(of, { resource: root, reference }, `resolved:${job.id}`)
     await storeNotifications(tx, [lookup])
   }
   return { before, after: 'failed', lookup_only: false }

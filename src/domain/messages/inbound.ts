@@ -49,7 +49,7 @@ export function inboundNotification(
     received_by: received_by.map((each) => hashOf('sms', each)),
     ...(received_at !== null && { received_at }),
   }
-  const stored = notificationOf(SMS.provider, {
+  const stored = notificationOf({ provider: SMS.provider, livemode: true }, {
     account,
     object_id: sid,
     reported: null,

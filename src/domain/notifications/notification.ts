@@ -1,4 +1,5 @@
 // Notifications from providers: their stored form, and their lookup by id.
+import { providerKey } from '#core/config/providers.ts'
 import type { Json, Sql } from '#core/db.ts'
 import { derivedId } from '#core/ids.ts'
 
@@ -28,11 +29,16 @@ const PARKED_REASONS = [
 ] as const
 export type ParkedReason = (typeof PARKED_REASONS)[number]
 
+/** A provider in one of the modes: test mode has an account of its own there. */
+export type ProviderMode = { provider: string; livemode: boolean }
+
 export type Notification = {
   id: string
   provider: string
   account: string
   event_id: string
+  /** False: it reaches only tenants in test mode. True: it reaches only the others. */
+  livemode: boolean
   kind: string
   /** The provider's id of the object that the notification reports. */
   object_id: string | null
@@ -43,12 +49,12 @@ export type Notification = {
  * Converts a provider's event to a notification. All notifications of one event have the same id, whether the event was
  * received or read from the provider's list.
  */
-export function notificationOf<Event extends Omit<Notification, 'id' | 'provider'>>(
-  provider: string,
+export function notificationOf<Event extends Omit<Notification, 'id' | 'provider' | 'livemode'>>(
+  { provider, livemode }: ProviderMode,
   event: Event,
 ): Event & Notification {
   const { account, event_id } = event
-  return { ...event, provider, id: derivedId(provider, account, event_id) }
+  return { ...event, provider, livemode, id: derivedId(providerKey(provider, livemode), account, event_id) }
 }
 
 /** A stored notification with its state. */
@@ -66,13 +72,13 @@ export type StoredNotification = Notification & {
 /** One notification, or undefined. */
 export async function findNotification(sql: Sql, id: string): Promise<StoredNotification | undefined> {
   const [row] = await sql<StoredNotification[]>`
-    select id, provider, account, event_id, kind, object_id, payload, state, reason, received_at,
+    select id, provider, account, event_id, livemode, kind, object_id, payload, state, reason, received_at,
       extract(epoch from now() - parked_at)::float8 * 1000 as parked_ms
     from notifications where id = ${id}`
   return row
 }
 
-/** The number of parked notifications by reason, each counted up to `limit`. */
+/** The number of parked notifications of live mode by reason, each counted up to `limit`. */
 export async function countParked(
   sql: Sql,
   limit: number,
@@ -81,6 +87,7 @@ export async function countParked(
     select requested.reason, parked.count from unnest(${[...PARKED_REASONS]}::text[]) as requested(reason)
     cross join lateral (
       select count(*) from (
-        select from notifications n where n.parked_at is not null and n.reason = requested.reason limit ${limit}) n
+        select from notifications n
+        where n.parked_at is not null and n.reason = requested.reason and n.livemode limit ${limit}) n
     ) parked`
 }

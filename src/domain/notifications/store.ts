@@ -64,9 +64,11 @@ const MAX_WAIT_FOR_LOOKUPS_MS = 5_000
  * matters, `applied` if our row already has the reported status. A notification is `waiting` if a running job or a
  * lookup in progress will probably make the reported change. The others get jobs that apply them. The id of a
  * notification is derived from the provider's and is also the id of its job, so a notification that occurs twice in
- * this call, or is already in the table or the history, is not stored again.
+ * this call, or is already in the table or the history, is not stored again. One of test mode is never redundant: the
+ * comparison finds rows of any mode, and joining their tenants would slow down all others.
  */
 export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Promise<StoredOutcome[]> {
+  const compared = arrivals.map((each) => (each.livemode ? each : { ...each, reported: null }))
   const arrived = sql`
     select input.* from input
     -- Reads both tables: this statement's snapshot shows a row that is being moved in exactly one of them.
@@ -84,11 +86,10 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
     from stored join input on input.id = stored.id where stored.state = 'received'`
   return await sql<StoredOutcome[]>`
     with input as (
-      select distinct on (provider, account, event_id) * from jsonb_to_recordset(${sql.json(arrivals)}) as n(
-        id uuid, provider text, account text, event_id text, kind text, object_id text, payload jsonb,
-          will_wake boolean,
-        request_id text, is_relevant boolean, created_for jsonb, reported jsonb)
-      order by provider, account, event_id, will_wake
+      select distinct on (provider, account, event_id, livemode) * from jsonb_to_recordset(${sql.json(compared)}) as n(
+        id uuid, provider text, account text, event_id text, livemode boolean, kind text, object_id text,
+        payload jsonb, will_wake boolean, request_id text, is_relevant boolean, created_for jsonb, reported jsonb)
+      order by provider, account, event_id, livemode, will_wake
     ), ${judgingRedundancy(sql, arrived)},
     judgement as (
       select judged.*, case
@@ -98,9 +99,9 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
           else 'received' end as state
       from judged
     ), stored as (
-      insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, reported, due_at,
-        applied_at, tenant_id, resource, resource_id)
-      select id, provider, account, event_id, kind, object_id, payload, state,
+      insert into notifications (id, provider, account, event_id, livemode, kind, object_id, payload, state, reported,
+        due_at, applied_at, tenant_id, resource, resource_id)
+      select id, provider, account, event_id, livemode, kind, object_id, payload, state,
         -- The request id and the trace are stored for the job that the notification may get later.
         case when state = 'waiting' then reported || jsonb_build_object('request_id', request_id)
           ${traced} end,
@@ -111,7 +112,7 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
         case when state = 'applied' then resource_id end
       -- The rows have the same order in every statement, so that statements with the same notifications cannot
       -- deadlock.
-      from judgement order by provider, account, event_id
+      from judgement order by provider, account, event_id, livemode
       on conflict do nothing
       returning id, state
     ),
@@ -165,7 +166,7 @@ export async function compareWaiting(
 }
 
 /**
- * Writes the new states of waiting notifications. `judgements`: parts of the statement, the last of them
+ * Writes the new states of waiting notifications. A lookup that a settlement has requested gets the mode of its tenant. `judgements`: parts of the statement, the last of them
  * `judgement (id, state, tenant_id, resource, resource_id)`.
  */
 async function writeJudgements(sql: Sql, judgements: Fragment): Promise<ComparedNotification[]> {
@@ -182,7 +183,11 @@ async function writeJudgements(sql: Sql, judgements: Fragment): Promise<Compared
         applied_at = case when judgement.state = 'applied' then clock_timestamp() end,
         tenant_id = case when judgement.state = 'applied' then judgement.tenant_id end,
         resource = case when judgement.state = 'applied' then judgement.resource end,
-        resource_id = case when judgement.state = 'applied' then judgement.resource_id end
+        resource_id = case when judgement.state = 'applied' then judgement.resource_id end,
+        livemode = n.livemode and not exists (
+          select from tenants t
+          where t.mode = 'test' and t.id = case when pg_input_is_valid(n.payload ->> 'tenant_id', 'uuid')
+            then (n.payload ->> 'tenant_id')::uuid end)
       from judgement where n.id = judgement.id
       returning n.id, n.state, n.event_id, old.reported ->> 'request_id' as request_id,
         old.reported ->> 'trace_context' as trace_context, judgement.tenant_id, judgement.resource,

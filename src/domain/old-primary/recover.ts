@@ -2,6 +2,7 @@
 // up there, and what no provider lists is reported to its tenant as lost.
 import type { Sql } from '#core/db.ts'
 import { pathOfRoute, reportLostRequests } from '../lost-requests/report.ts'
+import { findModes } from '../modes.ts'
 import { storeNotifications } from '../notifications/store.ts'
 import { requestLookup } from '../reconciliation/lookups.ts'
 import { PROVIDER_RESOURCE_NAMES } from '../resources.ts'
@@ -23,7 +24,7 @@ export type RecoveryCounts = { looked_up: number; pending: number; reported: num
 
 /** Requests lookups of the objects of rows. Each is requested once for a switch. */
 export async function lookUpRows(sql: Sql, rows: readonly OldRow[], number: number): Promise<number> {
-  const lookups = lookupsOfRows(rows, number).map(({ lookup }) => lookup)
+  const lookups = (await lookupsOfRows(sql, rows, number)).map(({ lookup }) => lookup)
   return lookups.length === 0 ? 0 : (await storeNotifications(sql, lookups)).length
 }
 
@@ -34,7 +35,7 @@ export async function recoverRequests(
   { number, can_report }: SwitchToCompare,
 ): Promise<RecoveryCounts> {
   const looked_up = await lookUpRows(sql, requests, number)
-  const lookups = lookupsOfRows(requests, number)
+  const lookups = await lookupsOfRows(sql, requests, number)
   const open = await findOpenLookups(
     sql,
     lookups.map(({ lookup }) => lookup.id),
@@ -55,12 +56,16 @@ export async function recoverRequests(
   return { looked_up, pending: requests.length - to_report.length, reported }
 }
 
-function lookupsOfRows<Row extends OldRow>(rows: readonly Row[], number: number) {
-  return rows.filter(isAtProvider).flatMap((row) => {
+async function lookupsOfRows<Row extends OldRow>(sql: Sql, rows: readonly Row[], number: number) {
+  const at_provider = rows.filter(isAtProvider)
+  const tenant_ids = new Set(at_provider.flatMap(({ tenant_id }) => tenant_id ?? []))
+  const modes = await findModes(sql, [...tenant_ids])
+  return at_provider.flatMap((row) => {
     const resource = PROVIDER_RESOURCE_NAMES.find((name) => name === row.resource)
     if (resource === undefined) return []
-    const { provider, reference } = row
-    return [{ row, lookup: requestLookup(provider, { resource, reference }, `old-primary:${number}`) }]
+    const { provider, reference, tenant_id } = row
+    const of = { provider, livemode: modes.get(tenant_id ?? '') !== 'test' }
+    return [{ row, lookup: requestLookup(of, { resource, reference }, `old-primary:${number}`) }]
   })
 }
 

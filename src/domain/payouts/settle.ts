@@ -234,7 +234,7 @@ function contradictions(sql: Sql | Tx): Fragment {
   return sql`
     select * from duplicate
     union all
-    select processor, processor_reference, status || ' here, ' || processor_status || ' there' from p
+    select tenant_id, processor, processor_reference, status || ' here, ' || processor_status || ' there' from p
     where status in ('failed', 'canceled') and processor_status in ('processing', 'paid')
       and processor_reference is not null`
 }

@@ -3,6 +3,7 @@
 import { newId } from '#core/ids.ts'
 import { isRowError, type Sql, type Tx } from '#core/db.ts'
 import { postings } from '../ledger.ts'
+import { isLiveTenant } from '../modes.ts'
 import { forcePayoutFail } from '../payouts/fail.ts'
 import type { Payout } from '../payouts/payout.ts'
 import { findRowSnapshot, openDrift } from '../reconciliation/drift.ts'
@@ -113,6 +114,10 @@ async function openPayoutDrift(tx: Tx, { tenant_id, id, processor, processor_ref
   // The lookup adds the processor's present state to the drift.
   if (reference !== null)
     await storeNotifications(tx, [
-      requestLookup(processor, { resource: 'payout', reference }, `forced:${id}`),
+      requestLookup(
+        { provider: processor, livemode: await isLiveTenant(tx, tenant_id) },
+        { resource: 'payout', reference },
+        `forced:${id}`,
+      ),
     ])
 }

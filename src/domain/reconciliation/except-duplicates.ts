@@ -15,7 +15,7 @@ export function exceptDuplicates(sql: Sql | Tx, too_late: Fragment = sql`false`)
       select * from seen
       where coalesce(stored_reference = processor_reference, not (processor_reference is not null and ${too_late}))
     ), duplicate as (
-      select processor as provider, processor_reference as reference, 'duplicate' as name from seen
+      select tenant_id, processor as provider, processor_reference as reference, 'duplicate' as name from seen
       where coalesce(stored_reference <> processor_reference, processor_reference is not null and ${too_late})
     )`
 }

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { LOOKUP_DELAYS_MS } from '#jobs/job.ts'
-import { notificationOf, type Notification } from '../notifications/notification.ts'
+import { notificationOf, type Notification, type ProviderMode } from '../notifications/notification.ts'
 import type { Arrival } from '../notifications/store.ts'
 import { worksOn } from '../resource.ts'
 import {
@@ -36,6 +36,7 @@ const BATCH_SIZE = 10_000
 type StaleRow = {
   resource: ProviderResourceName
   provider: string
+  livemode: boolean
   reference: string | null
   /** The time since which the row's state has not changed; `age_s`: the seconds since then. */
   since: string
@@ -58,7 +59,7 @@ export async function findStale(sql: Sql, resource: ProviderResourceName, cursor
   const stage = await findStage(sql, rows, cursor)
   const is_job_of_row = sql`j.tenant_id = p.tenant_id and j.resource_id = ${sql(`p.${rootIdColumn(resource)}`)}`
   const stale = await sql<StaleRow[]>`
-    select ${resource} as resource, ${sql(`p.${at_provider.provider}`)} as provider,
+    select ${resource} as resource, ${sql(`p.${at_provider.provider}`)} as provider, ${isLive(sql)} as livemode,
       coalesce(${sql(`p.${at_provider.reference}`)}, (
         select c.provider_reference from all_jobs j cross join lateral (
           select c.provider_reference from all_provider_calls c
@@ -89,10 +90,16 @@ export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
       where p.subject = ${resource} and o.tenant_id = p.tenant_id and o.id = p.subject_id`
   })
   const stale = await sql<StaleRow[]>`
-    select p.subject as resource, s.provider, s.reference, s.since, extract(epoch from now() - s.since)::float8 as age_s
+    select p.subject as resource, s.provider, ${isLive(sql)} as livemode, s.reference, s.since,
+      extract(epoch from now() - s.since)::float8 as age_s
     from drifts p cross join lateral (${unionAll(sql, rows)}) s
     where p.resolved_at is null and ${stage.within} and p.state <> 'unknown'`
   return { stale, cursor: stage.cursor }
+}
+
+/** Whether the tenant of the row `p` is live: lookups of a tenant in test mode query the provider of test mode. */
+function isLive(sql: Sql): Fragment {
+  return sql`coalesce((select t.mode = 'live' from tenants t where t.id = p.tenant_id), true)`
 }
 
 /**
@@ -126,10 +133,10 @@ export async function findStage(
  * its number, so a repeated request stores no second lookup.
  */
 export function lookupsOf(stale: StaleRow[]): Arrival[] {
-  return stale.flatMap(({ resource, provider, reference, since, age_s }) => {
+  return stale.flatMap(({ resource, provider, livemode, reference, since, age_s }) => {
     if (reference === null || age_s < LOOKUP_DELAYS_S[0]!) return []
     const lookup = LOOKUP_DELAYS_S.filter((after_s) => after_s <= age_s).length + Math.floor(age_s / DAY_S)
-    return [requestLookup(provider, { resource, reference }, `${since}:${lookup}`)]
+    return [requestLookup({ provider, livemode }, { resource, reference }, `${since}:${lookup}`)]
   })
 }
 
@@ -140,11 +147,11 @@ const lookupSchema = z.object({ resource: z.string(), reference: z.string() })
  * object.
  */
 export function requestLookup(
-  provider: string,
+  of: ProviderMode,
   lookup: { resource: ResourceName; reference: string },
   name: string,
 ): Arrival {
-  const notification = notificationOf(provider, {
+  const notification = notificationOf(of, {
     account: '',
     event_id: `lookup:${lookup.reference}:${name}`,
     kind: LOOKUP_KIND,
@@ -156,15 +163,16 @@ export function requestLookup(
 
 /**
  * A part of a statement: requests lookups of objects of a resource, which are stored when the statement commits.
- * `lookups` selects `provider, reference, name` as for `requestLookup`. Each is stored as a waiting notification
- * without a reported status: it gets its job when it is compared.
+ * `lookups` selects `provider, reference, name` as for `requestLookup`, and the `tenant_id` of the row. Each is stored
+ * as a waiting notification without a reported status: it gets its job, and the mode of its tenant, when it is compared.
  */
 export function requestingLookups(sql: Sql | Tx, resource: ResourceName, lookups: Fragment): Fragment {
   return sql`
     lookup as (
       insert into notifications (id, provider, event_id, kind, object_id, payload, state, reported, due_at)
       select uuidv7(), provider, 'lookup:' || reference || ':' || name, ${LOOKUP_KIND}, reference,
-        jsonb_build_object('resource', ${resource}::text, 'reference', reference), 'waiting', '{}', now()
+        jsonb_build_object('resource', ${resource}::text, 'reference', reference, 'tenant_id', tenant_id), 'waiting',
+        '{}', now()
       from (${lookups}) requested order by provider, reference, name
       on conflict do nothing
     )`

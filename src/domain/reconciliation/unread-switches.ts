@@ -66,7 +66,7 @@ export async function findReadSwitch(sql: Sql, provider: string): Promise<number
     select max(s.number) as number from database_switches s
     where s.lists_read_at is null and not exists (
       select from notifications n
-      where n.provider = ${provider} and n.received_at <= s.listed_at
+      where n.provider = ${provider} and n.livemode and n.received_at <= s.listed_at
         and (n.state = 'received' or n.state = 'waiting' or (n.state = 'parked' and n.reason = 'no_answer')))
       and s.listed_at is not null`
   return row?.number ?? 0

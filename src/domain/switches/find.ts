@@ -164,7 +164,7 @@ async function findUnansweredLookups(sql: Sql): Promise<SwitchState['unanswered_
   const reason = 'no_answer' satisfies ParkedReason
   const [found = null] = await sql<NonNullable<SwitchState['unanswered_lookups']>[]>`
     select count(*)::integer as count, min(n.parked_at) as oldest_at from notifications n
-    where n.parked_at is not null and n.reason = ${reason} having count(*) > 0`
+    where n.parked_at is not null and n.reason = ${reason} and n.livemode having count(*) > 0`
   return found
 }
 

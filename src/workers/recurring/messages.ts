@@ -149,7 +149,7 @@ function lookupNotification(
     failure,
   }
   return {
-    ...notificationOf(SMS.provider, {
+    ...notificationOf({ provider: SMS.provider, livemode: true }, {
       account,
       // The id differs from the id of a callback with the same status: if the callback was ignored, because it arrived
       // before the message was known, the report is still stored.

@@ -4,6 +4,11 @@ import type { Rendered } from './rendered.ts'
 import type { Routes } from './route.ts'
 import { parameters } from './rules.ts'
 
+/** Whether the events are those of a live account: the first key says so. Objects always say test mode. */
+export function isLiveAccount({ api_key }: Engine): boolean {
+  return /^(?:sk|rk)_live_/.test(api_key ?? '')
+}
+
 /** A subset of Stripe's fields. */
 export function renderAccount({ account }: Engine): Rendered {
   return {

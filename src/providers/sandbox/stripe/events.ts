@@ -1,4 +1,5 @@
 // Events about changes of objects.
+import { isLiveAccount } from './account.ts'
 import type { Call } from './call.ts'
 import { nowS, type Engine } from './engine.ts'
 import { resourceMissing, parameterRefused } from './errors.ts'
@@ -60,7 +61,7 @@ export function renderEvent(engine: Engine, event: StoredEvent): Rendered {
         previous_attributes: previousAttributes(render(event.previous, engine.pages_url), object),
       }),
     },
-    livemode: false,
+    livemode: isLiveAccount(engine),
     pending_webhooks: event.pending ? 1 : 0,
     request: { id: event.request_id, idempotency_key: event.idempotency_key },
     type: event.type,

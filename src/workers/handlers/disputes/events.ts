@@ -12,6 +12,7 @@ import { endApplied, isLookup } from '../notifications/apply.ts'
 import { compare, toSide, type ComparedResource } from '../notifications/drifts.ts'
 import { retryQuery, finish, parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
 import { findParentRow, findParentPayment, parkUntilAmountFits } from '../notifications/parent-payment.ts'
+import { withinMode } from '../notifications/rows.ts'
 import { comparedPayment, paymentKey } from '../payments/effects.ts'
 
 /**
@@ -49,7 +50,7 @@ async function applyDispute(
   const is_lookup = isLookup(notification)
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     // The row is read before the query, so that the processor's answer is newer than the row.
-    const existing = await findDisputeByReference(sql, processor.name, reference)
+    const existing = await withinMode(context, await findDisputeByReference(sql, processor.name, reference))
     // A dispute carries no metadata. If its row does not exist yet, first check that the dispute belongs to one of our
     // payments.
     if (existing === undefined && !is_lookup) {

@@ -20,7 +20,7 @@ import { verificationEvent } from '../verifications/events.ts'
 import { parkAsDrift } from './apply.ts'
 import type { ComparedResource } from './drifts.ts'
 import { readProviderEvent } from './events.ts'
-import { notificationEffects, finish } from './parked.ts'
+import { notificationEffects, finish, retryQuery } from './parked.ts'
 
 export const notificationHandlers = {
   [applyNotification.name]: handling(applyNotification, apply, parkPoison),
@@ -55,9 +55,15 @@ const byResource = new Map<string, FollowedResource>(Object.entries(FOLLOWED))
  * Applies one notification. The result does not depend on the order of the notifications, nor on repeated
  * notifications.
  */
-async function apply(context: WorkerContext, job: JobOf<typeof applyNotification>): Promise<Decision> {
-  const notification = await findNotification(context.sql, job.payload.notification_id)
+async function apply(live: WorkerContext, job: JobOf<typeof applyNotification>): Promise<Decision> {
+  const notification = await findNotification(live.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
+  // The job belongs to no tenant, so the notification says the mode.
+  const context = live.modes.contextOf(notification.livemode)
+  if (!canQuery(context, notification)) {
+    const reason = `this worker has no provider "${notification.provider}" for test mode`
+    return retryQuery(notification, { kind: 'misconfigured', reason })
+  }
   if (isFromMessageProvider(notification)) return await applyMessageEvent(context, notification)
   const target = readProviderEvent(notification)
   if (target === undefined)
@@ -73,6 +79,11 @@ async function apply(context: WorkerContext, job: JobOf<typeof applyNotification
   return decision
 }
 
+/** False for a notification of test mode whose provider test mode lacks. */
+function canQuery({ livemode, configured }: WorkerContext, { provider }: StoredNotification): boolean {
+  return livemode || configured.has(provider)
+}
+
 // Only a newer version can apply the notification.
 function leaveToNewerVersion(reason: string): Decision {
   return retry(reason, { delay_ms: NEWER_VERSION_DELAY_MS })
@@ -82,12 +93,13 @@ function leaveToNewerVersion(reason: string): Decision {
  * Gives up a notification whose worker was killed, or whose handler threw, each time: it is parked until an operator
  * retries it.
  */
-async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: string): Promise<Decision> {
-  const { sql, log } = context
+async function parkPoison(live: WorkerContext, job: ClaimedJob, reason: string): Promise<Decision> {
+  const { sql, log, modes } = live
   // A notification and its job have the same id.
   const notification = await findNotification(sql, job.id)
   if (notification === undefined) return discard(reason)
-  const target = readProviderEvent(notification)
+  const context = modes.contextOf(notification.livemode)
+  const target = canQuery(context, notification) ? readProviderEvent(notification) : undefined
   const row = target && (await byResource.get(target.resource)?.findRow(context, target))
   const { kind, object_id } = notification
   log.error(

@@ -1,6 +1,6 @@
 // Shared by refunds and disputes: the payment that they belong to.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
-import { findPaymentByReference, type ExistingPayment } from '#domain/payments/find.ts'
+import type { ExistingPayment } from '#domain/payments/find.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
@@ -30,7 +30,7 @@ export async function findParentPayment(
   reference: string | null,
 ): Promise<{ payment: ExistingPayment } | { decision: Decision }> {
   if (reference === null) return { decision: parkFor(context, notification, 'not_ours') }
-  const existing = await findPaymentByReference(context.sql, context.processor.name, reference)
+  const existing = await paymentRows.byReference(context, reference)
   if (existing !== undefined) return { payment: existing }
   const waitFor = (reason: 'not_ours' | 'not_known_here' | 'not_at_processor') => ({
     decision: parkFor(context, notification, reason, { waits_for: reference }),
@@ -42,11 +42,12 @@ export async function findParentPayment(
   const record = lookup.value
   const payment = await findRowOfRecord(context, paymentRows, record)
   if (payment !== undefined) return { payment }
-  const { provider } = notification
+  const { provider, livemode } = notification
   const recovered = await recoverRow(context, paymentRows, record, recoverLostPayment)
   if (recovered !== undefined && 'row' in recovered) {
     // The status of the payment is settled by a lookup of its own.
-    const lookup_of_payment = requestLookup(provider, { resource: 'payment', reference }, 'recovered')
+    const of = { provider, livemode }
+    const lookup_of_payment = requestLookup(of, { resource: 'payment', reference }, 'recovered')
     await storeNotifications(context.sql, [lookup_of_payment])
     return { payment: recovered.row }
   }

@@ -14,7 +14,7 @@ export type RecoverRow<Found> = (
 
 /**
  * Makes the row of a record again. Returns the row, or the problem for which that is impossible. Undefined: this
- * installation has not created the record.
+ * installation has not created the record, or not in this mode.
  */
 export async function recoverRow<Row, Found extends MarkedRecord>(
   context: WorkerContext,
@@ -22,13 +22,15 @@ export async function recoverRow<Row, Found extends MarkedRecord>(
   record: Found,
   recover: RecoverRow<Found>,
 ): Promise<{ row: Row } | { problem: string; tenant_id: string | null } | undefined> {
-  const { sql, log } = context
+  const { sql, log, modes, livemode } = context
   const { resource } = rows
   const { is_ours, has_tenant } = await findOrigin(sql, record.metadata)
   if (!is_ours) return undefined
   const marks = marksIn(record.metadata, resource)
   if (marks === undefined) return { problem: 'its metadata does not name its row', tenant_id: null }
   const { tenant_id, id } = marks
+  // An object of the test account that carries the marks of a live row is a copy of them, and the other way round.
+  if (has_tenant && ((await modes.modeOf(tenant_id)) === 'live') !== livemode) return undefined
   if (!has_tenant) return { problem: `its tenant ${tenant_id} does not exist`, tenant_id: null }
   const inserted = await recover(context, marks, record)
   if (typeof inserted === 'object') return { ...inserted, tenant_id }

@@ -15,6 +15,31 @@ export type RowIds = { tenant_id: string; id: string }
 export type MarkedRecord = { reference: string; metadata: Metadata }
 
 /**
+ * A row that a notification names; undefined if its tenant is of the other mode. An object of the test account never
+ * changes a live row, whatever its metadata says, nor the other way round.
+ */
+export async function withinMode<Row extends { tenant_id: string }>(
+  { modes, livemode }: WorkerContext,
+  row: Row | undefined,
+): Promise<Row | undefined> {
+  if (row === undefined) return undefined
+  return ((await modes.modeOf(row.tenant_id)) === 'live') === livemode ? row : undefined
+}
+
+/** A finder that finds only rows of tenants of the context's mode. */
+export function findingWithinMode<Row extends { tenant_id: string }>(
+  rows: RowFinder<Row>,
+): RowFinder<Row> {
+  return {
+    resource: rows.resource,
+    byReference: async (context, reference) =>
+      await withinMode(context, await rows.byReference(context, reference)),
+    byIds: async (context, ids, reference) =>
+      await withinMode(context, await rows.byIds(context, ids, reference)),
+  }
+}
+
+/**
  * Finds our row of a provider's record. First by our ids in the metadata, because a notification may arrive before the
  * answer with the reference. Otherwise by the reference, because a record can lose its metadata. A row with another
  * reference does not match: an object with copied metadata is not ours.

@@ -15,14 +15,14 @@ import { cancelDuplicate, isUndoableDuplicate, mayBeDuplicate } from '../duplica
 import { endApplied, findRowAndRecord, isLookup } from '../notifications/apply.ts'
 import { compare } from '../notifications/drifts.ts'
 import { parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
-import type { RowFinder } from '../notifications/rows.ts'
+import { findingWithinMode } from '../notifications/rows.ts'
 import { comparedPayment, settlingPayment, paymentUpdate, paymentKey, sideOfPayment } from './effects.ts'
 
-export const paymentRows: RowFinder<ExistingPayment> = {
+export const paymentRows = findingWithinMode<ExistingPayment>({
   resource: 'payment',
   byReference: ({ sql, processor }, reference) => findPaymentByReference(sql, processor.name, reference),
   byIds: ({ sql }, ids, reference) => findPaymentByIds(sql, ids, reference),
-}
+})
 
 export const paymentEvent = {
   apply: applyPayment,
@@ -33,8 +33,8 @@ export const paymentEvent = {
 /**
  * Finds our payment by its reference at the processor. `compared`: how its row is compared with the processor's record.
  */
-export async function findPaymentRow({ sql, processor }: WorkerContext, reference: string) {
-  const payment = await findPaymentByReference(sql, processor.name, reference)
+export async function findPaymentRow(context: WorkerContext, reference: string) {
+  const payment = await paymentRows.byReference(context, reference)
   return payment && { ...payment, compared: comparedPayment }
 }
 
@@ -69,7 +69,7 @@ async function applyPayment(
   notification: StoredNotification,
   target: ProviderEventTarget,
 ): Promise<Decision> {
-  const { sql, processor } = context
+  const { sql, processor, livemode } = context
   const { reference } = target
   const is_lookup = isLookup(notification)
   const decideDuplicate = async (row: ExistingPayment, record: ProcessorPayment) => {
@@ -120,7 +120,8 @@ async function applyPayment(
     const compared = await compare(context, comparedPayment, payment, theirs, options)
     if (compared.kind === 'done' && compared.value !== null) {
       const name = `${compared.value.since}:${theirs.amount_refunded_minor} refunded`
-      const lookup = requestLookup(processor.name, { resource: 'payment', reference }, name)
+      const of = { provider: processor.name, livemode }
+      const lookup = requestLookup(of, { resource: 'payment', reference }, name)
       await storeNotifications(sql, [lookup])
     }
     return compared

@@ -13,19 +13,19 @@ import { addLogFacts } from '../../job-log.ts'
 import { endApplied, findRowAndRecord, isLookup } from '../notifications/apply.ts'
 import { compare } from '../notifications/drifts.ts'
 import { wasDrift } from '../notifications/parked.ts'
-import type { RowFinder } from '../notifications/rows.ts'
+import { findingWithinMode } from '../notifications/rows.ts'
 import { comparedPayout, settlingPayout, payoutUpdate, sideOfPayout } from './effects.ts'
 
-const payoutRows: RowFinder<ExistingPayout> = {
+const payoutRows = findingWithinMode<ExistingPayout>({
   resource: 'payout',
   byReference: ({ sql, payouts }, reference) => findPayoutByReference(sql, payouts.name, reference),
   byIds: ({ sql }, ids, reference) => findPayoutByIds(sql, ids, reference),
-}
+})
 
 export const payoutEvent = { apply: applyPayout, findRow }
 
-async function findRow({ sql, payouts }: WorkerContext, { reference }: ProviderEventTarget) {
-  const payout = await findPayoutByReference(sql, payouts.name, reference)
+async function findRow(context: WorkerContext, { reference }: ProviderEventTarget) {
+  const payout = await payoutRows.byReference(context, reference)
   return payout && { ...payout, compared: comparedPayout }
 }
 

@@ -17,6 +17,7 @@ import { COMPARED, compare } from '../notifications/drifts.ts'
 import { parkOrphan } from '../notifications/orphans.ts'
 import { retryQuery, finish, parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
 import { findParentRow, findParentPayment, parkUntilAmountFits } from '../notifications/parent-payment.ts'
+import { withinMode } from '../notifications/rows.ts'
 import { comparedPayment, paymentKey } from '../payments/effects.ts'
 import { comparedRefund, settlingRefund, refundUpdate, refundFailure, sideOfRefund } from './effects.ts'
 
@@ -27,9 +28,9 @@ async function applyRefund(
   notification: StoredNotification,
   { reference, parent_reference, has_sluice_ids }: ProviderEventTarget,
 ): Promise<Decision> {
-  const { sql, processor } = context
+  const { processor } = context
   const is_lookup = isLookup(notification)
-  const find = () => findRefundByReference(sql, processor.name, reference)
+  const find = () => findByReference(context, reference)
   // A refund without our ids and without a row here: first check that it belongs to one of our payments.
   let payment: ExistingPayment | undefined
   if (!is_lookup && !has_sluice_ids && (await find()) === undefined) {
@@ -96,17 +97,26 @@ async function applyRefund(
   return await endApplied(notification, key, { ...(effects && { effects }), compareAfter })
 }
 
+async function findByReference(
+  context: WorkerContext,
+  reference: string,
+): Promise<ExistingRefund | undefined> {
+  const { sql, processor } = context
+  return await withinMode(context, await findRefundByReference(sql, processor.name, reference))
+}
+
 async function ourRefund(
-  { sql, processor }: WorkerContext,
+  context: WorkerContext,
   refund: ProcessorRefund,
 ): Promise<ExistingRefund | undefined> {
-  const existing = await findRefundByReference(sql, processor.name, refund.reference)
+  const existing = await findByReference(context, refund.reference)
   if (existing !== undefined) return existing
   const { sluice_tenant_id, sluice_payment_id, sluice_refund_id } = refund.metadata
   const ids = z
     .object({ tenant_id: z.uuid(), payment_id: z.uuid(), id: z.uuid() })
     .safeParse({ tenant_id: sluice_tenant_id, payment_id: sluice_payment_id, id: sluice_refund_id })
-  return ids.success ? await findRefundByIds(sql, ids.data, refund.reference) : undefined
+  if (!ids.success) return undefined
+  return await withinMode(context, await findRefundByIds(context.sql, ids.data, refund.reference))
 }
 
 /**

@@ -11,19 +11,19 @@ import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { endApplied, findRowAndRecord } from '../notifications/apply.ts'
 import { compare } from '../notifications/drifts.ts'
-import type { RowFinder } from '../notifications/rows.ts'
+import { findingWithinMode } from '../notifications/rows.ts'
 import { comparedTopUp, settlingTopUp, topUpUpdate, sideOfTopUp } from './effects.ts'
 
-const topUpRows: RowFinder<ExistingTopUp> = {
+const topUpRows = findingWithinMode<ExistingTopUp>({
   resource: 'top_up',
   byReference: ({ sql, top_ups }, reference) => findTopUpByReference(sql, top_ups.name, reference),
   byIds: ({ sql }, ids, reference) => findTopUpByIds(sql, ids, reference),
-}
+})
 
 export const topUpEvent = { apply: applyTopUp, findRow }
 
-async function findRow({ sql, top_ups }: WorkerContext, { reference }: ProviderEventTarget) {
-  const top_up = await findTopUpByReference(sql, top_ups.name, reference)
+async function findRow(context: WorkerContext, { reference }: ProviderEventTarget) {
+  const top_up = await topUpRows.byReference(context, reference)
   return top_up && { ...top_up, compared: comparedTopUp }
 }
 

@@ -19,7 +19,7 @@ import { cancelDuplicate, isUndoableDuplicate, mayBeDuplicate } from '../duplica
 import { endApplied, findRowAndRecord, isLookup } from '../notifications/apply.ts'
 import { compare } from '../notifications/drifts.ts'
 import { wasDrift } from '../notifications/parked.ts'
-import type { RowFinder } from '../notifications/rows.ts'
+import { findingWithinMode } from '../notifications/rows.ts'
 import {
   comparedVerification,
   settlingVerification,
@@ -28,16 +28,16 @@ import {
   verificationUpdate,
 } from './effects.ts'
 
-const verificationRows: RowFinder<ExistingVerification> = {
+const verificationRows = findingWithinMode<ExistingVerification>({
   resource: 'kyc',
   byReference: ({ sql, identity }, reference) => findVerificationByReference(sql, identity.name, reference),
   byIds: ({ sql }, ids, reference) => findVerificationByIds(sql, ids, reference),
-}
+})
 
 export const verificationEvent = { apply: applySession, findRow }
 
-async function findRow({ sql, identity }: WorkerContext, { reference }: ProviderEventTarget) {
-  const verification = await findVerificationByReference(sql, identity.name, reference)
+async function findRow(context: WorkerContext, { reference }: ProviderEventTarget) {
+  const verification = await verificationRows.byReference(context, reference)
   return verification && { ...verification, compared: comparedVerification }
 }
 
