@@ -78,7 +78,7 @@ const ENTRIES = {
   'the handler of its provider events': [
     insertAfter(
       'src/workers/handlers/notifications/jobs.ts',
-      "import { notificationEffects, finish } from './parked.ts'",
+      "import { notificationEffects, finish, retryQuery } from './parked.ts'",
       "import { parcelEvent } from '../parcels/events.ts'",
     ),
     {
@@ -135,6 +135,7 @@ const ENTRIES = {
     provider: 'carrier',
     queues: ['payments', 'notifications'],
     open: (config: Config, onCall: OnCall) => openCarrier({ url: requireVariable(config, 'CARRIER_URL'), onCall }),
+    open_test: noTestProvider,
   },`,
     ),
   ],

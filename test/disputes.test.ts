@@ -309,7 +309,8 @@ test('a lookup settles a dispute for which no notification arrives', async ({ wo
   const { payment, reference } = await disputedPayment(world)
   await deliverDisputeEvents(world, payment)
   await closeDispute(world, reference, 'lost')
-  await storeNotifications(world.sql, [requestLookup('stripe', { resource: 'dispute', reference }, 'test')])
+  const of = { provider: 'stripe', livemode: true }
+  await storeNotifications(world.sql, [requestLookup(of, { resource: 'dispute', reference }, 'test')])
   await disputeIn(world.client, payment.id, 'lost')
   await world.drain()
   expect(Array.from(await world.sql`select * from drifts where subject = 'dispute'`)).toEqual([])

@@ -215,7 +215,11 @@ test.for([
       await deliverEvents()
       await eventually(async () => expect(await drifts()).toMatchObject([{ subject_id: refund_id }]))
     })
-    const lookup = requestLookup('stripe', { resource: 'refund', reference }, 'later')
+    const lookup = requestLookup(
+      { provider: 'stripe', livemode: true },
+      { resource: 'refund', reference },
+      'later',
+    )
     await storeNotifications(world.sql, [lookup])
     await eventually(async () => expect(await amounts()).toBe(300))
     await awaitRefundStatus(client, refund_id, 'failed')

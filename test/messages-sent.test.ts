@@ -143,7 +143,7 @@ describe('an SMS', () => {
       insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, applied_at)
       select id, provider, account, event_id, kind, object_id, '{}', 'ignored', now()
       from jsonb_to_record(${world.sql.json(
-        notificationOf('twilio', {
+        notificationOf({ provider: 'twilio', livemode: true }, {
           account: world.env['TWILIO_ACCOUNT_SID']!,
           event_id: `${sid}:delivered`,
           kind: 'sms.delivered',

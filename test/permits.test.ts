@@ -178,7 +178,11 @@ test('an attempt that waits for the database keeps no call of a provider open', 
       end()
     }
   }
-  const permits = createCallPermits(world.sql, { ...watch, sent }, () => false)
+  const permits = createCallPermits(
+    world.sql,
+    () => ({ ...watch, sent }),
+    () => false,
+  )
   const now = performance.now()
   const job = { name: 'payment.capture', queue: 'payments' } as ClaimedJob
   await permits.run(

@@ -30,6 +30,8 @@ import { goBackInTime } from '#test/switches.ts'
 import { settleTopUp, topUp } from '#test/top-ups.ts'
 import { createWorld, describeIn, type World } from '#test/world.ts'
 
+const STRIPE = { provider: 'stripe', livemode: true }
+
 const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
 
 async function driftsOf(client: Client, filter = ''): Promise<any[]> {
@@ -524,7 +526,7 @@ describeIn('drifts', { notifications: false, env: EAGER, concurrent: true }, (te
       const { id, processor_reference: reference } = await capturedPayment(client)
       const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
       const requestPaymentLookup = async (name: string) => {
-        const arrival = requestLookup('stripe', { resource: 'payment', reference }, name)
+        const arrival = requestLookup(STRIPE, { resource: 'payment', reference }, name)
         await storeNotifications(world.sql, [arrival])
         return async () =>
           await eventually(async () => {
@@ -558,7 +560,7 @@ describeIn('drifts', { notifications: false, env: EAGER, concurrent: true }, (te
     const { id, processor_reference: reference } = await authorizedPayment(client)
     const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
     const requestPaymentLookup = async (name: string) =>
-      await storeNotifications(world.sql, [requestLookup('stripe', { resource: 'payment', reference }, name)])
+      await storeNotifications(world.sql, [requestLookup(STRIPE, { resource: 'payment', reference }, name)])
     await world.sql`update payments set status = 'canceled', amount_capturable_minor = 0 where id = ${id}`
     await requestPaymentLookup('opens')
     expect(await onlyDrift(client, byPayment(id))).toMatchObject({ theirs: { status: 'authorized' } })

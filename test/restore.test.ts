@@ -518,7 +518,7 @@ test('what only the old primary has is listed by id, looked up at its provider, 
   const by = { tenant_id, actor: 'me', request_id: null, address: null }
   const key = await createApiKey(
     sql,
-    { id: tenant_id, slug: 'shop' },
+    { id: tenant_id, slug: 'shop', mode: 'live' },
     { name: 'to revoke\u001b[2J', scopes: [], expires_at: null },
     by,
   )

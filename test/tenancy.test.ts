@@ -4,12 +4,9 @@ import { expect } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { RESOURCES } from '#domain/resources.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
-import { disputeIn } from '#test/disputes.ts'
-import { createPayment, drift, eventually } from '#test/payments.ts'
-import { MERCHANT, RECIPIENT } from '#test/parties.ts'
+import { createEveryResource } from '#test/every-resource.ts'
+import { createPayment } from '#test/payments.ts'
 import { payOut } from '#test/payouts.ts'
-import { until } from '#test/process.ts'
-import { deliveryTo } from '#test/webhook-deliveries.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const RANDOM_ID = '0198f6f0-1234-7000-8000-123456789abc'
@@ -23,97 +20,8 @@ const test = testIn()
 test.beforeAll(async ({ world }) => {
   other_tenant = await world.clientOf()
   routes = routesOf(await readDocument(world.client))
-  const customer = await create(world, '/v1/customers', {
-    name: 'Ada',
-    email: 'ada@example.com',
-    external_id: 'x-1',
-  })
-  const recipient = await create(world, '/v1/recipients', { ...RECIPIENT, email: 'ada@example.com' })
-  const merchant = await create(world, '/v1/merchants', MERCHANT)
-  const payment = await create(world, '/v1/payments', {
-    amount_minor: 1000,
-    currency: 'USD',
-    method: 'card',
-    // The processor opens an inquiry after the capture.
-    payment_method: 'pm_card_createDisputeInquiry',
-    customer_id: customer.id,
-    merchant_id: merchant.id,
-    metadata: { order: 'A-17' },
-  })
-  await world.client.post(`/v1/payments/${payment.id}/capture`)
-  const refund = await create(world, `/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
-  const disputed = await disputeIn(world.client, payment.id, 'warning')
-  const payout = await create(world, '/v1/payouts', {
-    amount_minor: 100,
-    currency: 'usd',
-    recipient_id: recipient.id,
-  })
-  const verification = await create(world, '/v1/compliance/kyc', {
-    subject_type: 'customer',
-    subject_id: customer.id,
-  })
-  const top_up = await create(world, '/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
-  await drift(world, payment.id)
-  const task = await create(world, '/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
-  const template = await create(world, '/v1/messages/templates', {
-    name: 'greeting',
-    channel: 'sms',
-    body: 'Hello',
-  })
-  const suppressed = { channel: 'email', address: 'grace@example.com' }
-  const suppression = await create(world, '/v1/messages/suppressions', suppressed)
-  const endpoint = await create(world, '/v1/webhook_endpoints', {
-    url: 'https://shop.example/webhooks',
-    types: ['payout.canceled'],
-  })
-  const delivery = await deliveryTo(world.sql, endpoint, { status: 'delivered' })
-  const recovery = (
-    await world.client.post(`/v1/webhook_endpoints/${endpoint.id}/recover`, { since: '2026-01-01T00:00:00Z' })
-  ).body
-  const recoveryStatus = async () =>
-    (await world.client.get(`/v1/webhook_recoveries/${recovery.id}`)).body.status
-  await until('the recovery is completed', async () => (await recoveryStatus()) === 'completed')
-  const message = await create(world, '/v1/messages/email', {
-    to: ['ada@example.com'],
-    subject: 'Shipped',
-    text: 'It is on its way.',
-    tags: ['shipping'],
-    send_at: new Date(Date.now() + 86_400_000),
-  })
-  const [event] = (await world.client.get(`/v1/payments/${payment.id}/events`)).body
-  owned = {
-    events: event.id,
-    webhook_endpoints: endpoint.id,
-    webhook_deliveries: delivery.id,
-    webhook_recoveries: recovery.id,
-    templates: template.id,
-    suppressions: suppression.id,
-    tasks: task.id,
-    customers: customer.id,
-    recipients: recipient.id,
-    merchants: merchant.id,
-    payments: payment.id,
-    refunds: refund.id,
-    payouts: payout.id,
-    kyc: verification.id,
-    top_ups: top_up.id,
-    disputes: disputed.dispute.id,
-    messages: message.id,
-    idempotency_keys: customer.idempotency_key,
-  }
-  await world.drain()
-  await eventually(async () => {
-    const { body } = await world.client.get(`/v1/wallet/top_ups/${top_up.id}`)
-    if (body.status !== 'succeeded') throw new Error('the top-up has not succeeded yet')
-  })
-  await world.drain()
+  owned = await createEveryResource(world)
 })
-
-async function create(world: World, path: string, body: object): Promise<any> {
-  const response = await world.client.post(path, { ...body, idempotency_key: freshKey() })
-  expect(response.status).toBe(201)
-  return response.body
-}
 
 /** Bodies that would be valid if the owner of the id sent them. */
 const BODIES: Record<string, object> = {

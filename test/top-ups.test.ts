@@ -818,7 +818,7 @@ describe('with notifications that the test delivers', () => {
       where id = ${top_up.id}`
     await settleTopUp(world, top_up.processor_reference, 'succeeded')
     const lookup = requestLookup(
-      'stripe',
+      { provider: 'stripe', livemode: true },
       { resource: 'top_up', reference: top_up.processor_reference },
       'test',
     )

@@ -639,10 +639,11 @@ test('a delivery shows its attempts and its exact payload', async ({ world }) =>
     created_at: event!.created_at,
     sequence: 17,
     tenant_id: client.tenant_id,
+    livemode: true,
     data,
   }
   const { created_at: timestamp, ...rest } = sent
-  expect(body.payload).toEqual({ ...rest, timestamp })
+  expect(body.payload).toEqual({ ...rest, data: { ...data, livemode: true }, timestamp })
   expect(text).toContain(`"payload":${JSON.stringify(body.payload)}`)
   expect(JSON.stringify(body.payload)).toBe(
     payloadOf({

@@ -27,7 +27,17 @@ const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]]
     ],
   ],
   ['Secrets', ['ENCRYPTION_KEY', 'ADDRESS_KEY']],
-  ['Payments: Stripe', ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET', 'STRIPE_API_BASE']],
+  [
+    'Payments: Stripe',
+    [
+      'STRIPE_SECRET_KEY',
+      'STRIPE_WEBHOOK_SECRET',
+      'STRIPE_API_BASE',
+      'STRIPE_TEST_SECRET_KEY',
+      'STRIPE_TEST_WEBHOOK_SECRET',
+      'STRIPE_TEST_API_BASE',
+    ],
+  ],
   [
     'Addresses',
     [

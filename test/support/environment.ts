@@ -5,8 +5,9 @@ import type { Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createApiKey } from '#domain/api-keys.ts'
 import { SCOPES, type Scope } from '#domain/areas.ts'
+import type { Mode } from '#domain/modes.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
-import { ensureTenant } from '#domain/tenants.ts'
+import { ensureTenant, ensureTwin } from '#domain/tenants.ts'
 import { migrateQueue } from '#queue/queue.ts'
 import { freePort } from '#start/ports.ts'
 import { createDatabase } from './databases.ts'
@@ -54,13 +55,17 @@ export const SMALL_SYSTEM = {
   SHUTDOWN_TIMEOUT_S: '10',
 }
 
-/** Creates an API key of the tenant with this name, and the tenant if it does not exist. Default: all scopes. */
+/**
+ * Creates an API key of the tenant with this name, and the tenant if it does not exist. Default: all scopes, live mode.
+ */
 export async function createKey(
   sql: Sql,
   tenant: string,
   scopes: readonly Scope[] = SCOPES,
+  mode: Mode = 'live',
 ): Promise<{ tenant_id: string; key_id: string; secret: string }> {
-  const row = await ensureTenant(sql, tenant)
+  const live = await ensureTenant(sql, tenant)
+  const row = mode === 'live' ? live : await ensureTwin(sql, live)
   const request = { name: 'test', scopes: [...scopes], expires_at: null }
   const key = await createApiKey(sql, row, request, testActor(row.id))
   return { tenant_id: row.id, key_id: key.id, secret: key.secret }

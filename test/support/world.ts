@@ -8,6 +8,7 @@ import { loadConfig, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
 import type { Scope } from '#domain/areas.ts'
+import type { Mode } from '#domain/modes.ts'
 import { createClient, type Client } from './client.ts'
 import { createEnvironment, createKey } from './environment.ts'
 import { hasOpenWork } from './open-work.ts'
@@ -26,10 +27,11 @@ export type World = {
   /** A client of the world's first tenant with all scopes. */
   client: Client
   tenant_id: string
-  /** A client of another tenant, or of the same tenant with other scopes. */
+  /** A client of another tenant, of the same tenant with other scopes, or of a twin in test mode. */
   clientOf(options?: {
     tenant?: string
     scopes?: Scope[]
+    mode?: Mode
   }): Promise<Client & { tenant_id: string; key_id: string }>
   provider: (name: ProviderName) => Provider
   /** The URL of the dashboard; empty if it does not run. */
@@ -137,8 +139,9 @@ export async function createWorld({
   const clientOf: World['clientOf'] = async ({
     tenant = `t-${randomBytes(4).toString('hex')}`,
     scopes,
+    mode,
   } = {}) => {
-    const { secret, ...ids } = await createKey(sql, tenant, scopes)
+    const { secret, ...ids } = await createKey(sql, tenant, scopes, mode)
     return { ...createClient(api_url, secret), ...ids }
   }
   const first = await clientOf({ tenant: 'acme' })

@@ -6,12 +6,14 @@ import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { compare } from '../notifications/drifts.ts'
 import { retryQuery, finish } from '../notifications/parked.ts'
+import { withinMode } from '../notifications/rows.ts'
 import { comparedParcel } from './effects.ts'
 
 export const parcelEvent = { apply: applyParcel, findRow }
 
-async function findRow({ sql, carrier }: WorkerContext, { reference }: ProviderEventTarget) {
-  const parcel = await findParcelByTracking(sql, carrier.name, reference)
+async function findRow(context: WorkerContext, { reference }: ProviderEventTarget) {
+  const { sql, carrier } = context
+  const parcel = await withinMode(context, await findParcelByTracking(sql, carrier.name, reference))
   return parcel && { ...parcel, compared: comparedParcel }
 }
 
