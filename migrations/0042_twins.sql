@@ -13,3 +13,17 @@ alter table tenants
 -- or of the account whose list contains it. A lookup that we request ourselves names its tenant instead.
 alter table notifications add column livemode boolean not null default true;
 alter table notification_history add column livemode boolean not null default true;
+
+-- As for all columns: see 0015_settings.sql.
+alter table tenants alter column mode set statistics 10, alter column twin_id set statistics 10;
+do $$
+declare
+  each record;
+begin
+  for each in
+    select a.attrelid::regclass as name from pg_attribute a join pg_class c on c.oid = a.attrelid
+    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and a.attname = 'livemode'
+  loop
+    execute format('alter table %s alter column livemode set statistics 10', each.name);
+  end loop;
+end $$;
