@@ -1,6 +1,6 @@
 // The modes: live, and test. Each tenant has one, which never changes, so processes remember it.
 import { createBatcher } from '#core/batch.ts'
-import type { Sql, Tx } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 
 export type Mode = 'live' | 'test'
@@ -63,4 +63,34 @@ export async function findModes(sql: Sql | Tx, ids: readonly string[]): Promise<
 /** Whether a tenant is live. Only for rare work: see `createModeCache`. */
 export async function isLiveTenant(sql: Sql | Tx, id: string): Promise<boolean> {
   return (await findModes(sql, [id])).get(id) !== 'test'
+}
+
+/**
+ * Whether a tenant is of this mode. Looked up for each row, so only for statements that read few rows, and that no
+ * request or job waits for: the `offset` keeps PostgreSQL from a join that was planned for few tenants.
+ */
+export function isOfMode(sql: Sql | Tx, tenant_id: Fragment, livemode: boolean): Fragment {
+  const is_test = sql`exists (select from tenants t where t.id = ${tenant_id} and t.mode = 'test' offset 0)`
+  return livemode ? sql`not ${is_test}` : is_test
+}
+
+/**
+ * Whether the job `job` is of live mode: its tenant is, or the notification that it applies. For the figures of
+ * operators. `reads_many`: the statement reads so many jobs that the ids of all tenants in test mode are read once, by
+ * their index, and not one by one.
+ */
+export function isLiveJob(
+  sql: Sql | Tx,
+  job: 'j' | 'jobs',
+  { reads_many = false }: { reads_many?: boolean } = {},
+): Fragment {
+  const tenant_id = sql(`${job}.tenant_id`)
+  const is_tenant_live = reads_many
+    ? sql`${tenant_id} not in (select t.id from tenants t where t.twin_id is not null)`
+    : isOfMode(sql, sql`${tenant_id}`, true)
+  // The job of a notification belongs to the system, and has the id of the notification.
+  return sql`case when ${tenant_id} = ${SYSTEM_TENANT_ID}
+    then not exists (
+      select from notifications n where n.id = ${sql(`${job}.id`)} and not n.livemode offset 0)
+    else ${is_tenant_live} end`
 }

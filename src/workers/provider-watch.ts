@@ -17,6 +17,7 @@ const REPORT_INTERVAL_MS = 5_000
 /** An outage ends this long after its last failed call if no job waits for the provider. */
 const UNNEEDED_OUTAGE_EXPIRY_MS = 90_000
 
+/** `provider`: the key of the provider, which says its mode. */
 export type ProviderWatch = {
   /** Records an ended call. */
   ended(provider: string, call: FinishedCall): void
@@ -65,7 +66,7 @@ export function watchProviders(context: { log: Log; config: Config }): ProviderW
       return Date.now() - failed_at < UNNEEDED_OUTAGE_EXPIRY_MS ? [] : [{ ...each, failed_at }]
     })
     if (quiet.length === 0) return
-    const outages = await findOutages(sql)
+    const outages = [...(await findOutages(sql)), ...(await findOutages(sql, false))]
     for (const { provider, operation, health, failed_at } of quiet) {
       const is_needed = outages.some(
         (each) =>

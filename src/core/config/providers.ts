@@ -93,8 +93,11 @@ type ProviderFacts = {
  * Test mode has an account of its own: its calls neither count for live ones nor prove anything about them.
  */
 export function providerKey(provider: string, livemode: boolean): string {
-  return livemode ? provider : `${provider} test`
+  return livemode ? provider : `${provider}${TEST_SUFFIX}`
 }
+
+/** Ends the keys of providers in test mode, and the names of the recurring work that reads their lists. */
+export const TEST_SUFFIX = ' test'
 
 /** The variable with the key of a provider's test account, by the provider's name. Other providers have none. */
 export const TEST_KEYS = { [PAYMENTS.provider]: 'STRIPE_TEST_SECRET_KEY' } as const

@@ -1,10 +1,11 @@
 // The problems of a tenant that need a person: for each kind the count and the oldest ones, found by indexes.
 import { z } from 'zod'
-import { PAYMENTS, PROVIDER_FACTS } from '#core/config/providers.ts'
+import { PAYMENTS, PROVIDER_FACTS, TEST_SUFFIX } from '#core/config/providers.ts'
 import { unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { CALLS } from '#jobs/index.ts'
 import type { RetryingJobs } from '../jobs/retrying.ts'
+import { isLiveTenant } from '../modes.ts'
 import { RESOURCE_NAMES, resourceNameOf, type ResourceName } from '../resources.ts'
 import { BUCKETS } from '../webhook-endpoints/numbers.ts'
 import { outageFields, outageText } from './outage-texts.ts'
@@ -70,7 +71,7 @@ export type Attention = z.output<typeof attentionSchema>
 /**
  * The current problems; kinds without problems are omitted. `retrying`: the retrying jobs of the tenant.
  * `for_operator`: includes the problems of the installation: outages that affect no job of this tenant, failing
- * recurring work, and undecided proposals of all tenants.
+ * recurring work of live mode, and undecided proposals of all tenants. A tenant in test mode sees outages of test mode.
  */
 export async function findAttention(
   sql: Sql,
@@ -87,7 +88,7 @@ export async function findAttention(
   const schedules = sql`
     select 'schedule_failing' as kind, count(*) as count, false as is_more, min(failing_since) as oldest_at,
       '[]'::jsonb as examples
-    from recurring_work where failing_since is not null`
+    from recurring_work where failing_since is not null and name not like ${`%${TEST_SUFFIX}`}`
   const proposals = sql`
     select 'proposal_undecided' as kind, count(*) as count, false as is_more, min(created_at) as oldest_at,
       '[]'::jsonb as examples
@@ -95,15 +96,20 @@ export async function findAttention(
   const rows = await sql<Attention[]>`
     select *, null::jsonb as outage
     from (${unionAll(sql, for_operator ? [schedules, proposals, ...counted] : counted)}) found where count > 0`
-  return [...(await findOutagesOf(sql, retrying, for_operator)), ...rows]
+  const of = { livemode: await isLiveTenant(sql, tenant_id), all: for_operator }
+  return [...(await findOutagesOf(sql, retrying, of)), ...rows]
 }
 
-async function findOutagesOf(sql: Sql, retrying: RetryingJobs[], all: boolean): Promise<Attention[]> {
-  const outages = await findOutages(sql)
+async function findOutagesOf(
+  sql: Sql,
+  retrying: RetryingJobs[],
+  { livemode, all }: { livemode: boolean; all: boolean },
+): Promise<Attention[]> {
+  const outages = await findOutages(sql, livemode)
   return outages.flatMap((outage) => {
     const { provider, title, problem, operations, since } = outage
     const jobs = retrying.filter(({ name }) =>
-      CALLS.some((call) => call.job === name && concernsCall(outage, call)),
+      CALLS.some((call) => call.job === name && concernsCall(outage, call, livemode)),
     )
     if (jobs.length === 0 && !all) return []
     const count = jobs.reduce((sum, each) => sum + each.count, 0)

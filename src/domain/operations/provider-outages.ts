@@ -1,8 +1,9 @@
 // The outages that workers report: failed calls, and providers and operations that do not answer.
-import { clientOperation, PROVIDER_FACTS } from '#core/config/providers.ts'
+import { clientOperation, PROVIDER_FACTS, providerKey } from '#core/config/providers.ts'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
+import { isOfMode } from '../modes.ts'
 import {
   outageText,
   problemOf,
@@ -11,6 +12,7 @@ import {
   type OutageProblem,
 } from './outage-texts.ts'
 
+/** `provider`: the key of the provider, here and below. */
 export type FailedCalls = { provider: string; at: string; outcome: CallFailure; count: number }
 /**
  * The outage of a provider (`operation` null) or of one of its operations, as a worker sees it. `lasts_ms`: for how
@@ -120,13 +122,14 @@ export type Outage = {
   check: string[]
 }
 
-/** Whether an outage concerns the call of a job. */
+/** Whether an outage concerns the call of a job. `livemode`: the mode of the job's tenant. */
 export function concernsCall(
   { provider, operations }: Pick<Outage, 'provider' | 'operations'>,
   call: { provider: string; operation: string },
+  livemode = true,
 ): boolean {
   return (
-    call.provider === provider &&
+    providerKey(call.provider, livemode) === provider &&
     (operations.length === 0 || operations.includes(clientOperation(call.operation)))
   )
 }
@@ -140,14 +143,14 @@ type OutageRow = {
 }
 
 /**
- * The providers that currently do not answer, and the operations that a provider does not answer while it answers
- * others. An operation counts only if it failed after its provider answered others. Calls of one worker with the
- * outcome `retry` or `ambiguous` are an outage only if a job of the provider, or of the operation, is retrying, or has
- * become unknown since these calls began to fail. Otherwise other workers may have had answers.
+ * The providers of a mode that currently do not answer, and the operations that a provider does not answer while it
+ * answers others. An operation counts only if it failed after its provider answered others. Calls of one worker with
+ * the outcome `retry` or `ambiguous` are an outage only if a job of the provider, or of the operation, is retrying, or
+ * has become unknown since these calls began to fail. Otherwise other workers may have had answers.
  */
-export async function findOutages(sql: Sql): Promise<Outage[]> {
+export async function findOutages(sql: Sql, livemode = true): Promise<Outage[]> {
   const calls = CALLS.map(({ provider, operation, job, queue }) => ({
-    provider,
+    provider: providerKey(provider, livemode),
     operation: clientOperation(operation),
     job,
     queue,
@@ -157,18 +160,19 @@ export async function findOutages(sql: Sql): Promise<Outage[]> {
       select * from jsonb_to_recordset(${sql.json(calls)}) as c(provider text, operation text, job text, queue text)
     ), reported as (
       select o.provider, null as operation, o.worker, o.since, null::timestamptz as failed_at, o.outcome, o.seen_at,
-        ${wasAnotherAnswered(sql, sql`now()`)} as is_partial
+        ${wasAnotherAnswered(sql, sql`now()`, livemode)} as is_partial
       from provider_outages o
       union all
       select o.provider, o.operation, o.worker, o.since, o.failed_at, o.outcome, o.seen_at,
-        o.is_partial or ${wasAnotherAnswered(sql, sql`o.failed_at`)}
+        o.is_partial or ${wasAnotherAnswered(sql, sql`o.failed_at`, livemode)}
       from operation_outages o
     ), outage as (
       -- A provider has an outage if it answers no operation, and an operation if its provider answers another one.
       select o.* from reported o
       where o.seen_at > now() - ${CONFIRMATION_TIMEOUT_S} * interval '1 second'
         and o.since < now() - ${MIN_OUTAGE_S} * interval '1 second'
-        and o.is_partial = (o.operation is not null) and ${isNeeded(sql, calls)}
+        and exists (select from call c where c.provider = o.provider)
+        and o.is_partial = (o.operation is not null) and ${isNeeded(sql, calls, livemode)}
     )
     select o.provider, o.operation, (array_agg(o.outcome order by o.seen_at desc))[1] as outcome, min(o.since) as since,
       extract(epoch from now() - min(o.since))::float8 as lasts_s
@@ -212,9 +216,10 @@ export async function findOutagesOfQueues(sql: Sql): Promise<Map<QueueName, stri
 /**
  * Whether jobs of other operations than those that fail for the worker of `o` ended with an answer in a whole minute
  * between the start of the outage and `before`, according to the roll-ups: workers that serve different queues call
- * different operations.
+ * different operations. The roll-ups have no jobs of test mode.
  */
-function wasAnotherAnswered(sql: Sql, before: Fragment): Fragment {
+function wasAnotherAnswered(sql: Sql, before: Fragment, livemode: boolean): Fragment {
+  if (!livemode) return sql`false`
   return sql`exists (
     select from call c
     cross join lateral (
@@ -229,7 +234,7 @@ function wasAnotherAnswered(sql: Sql, before: Fragment): Fragment {
 }
 
 /** Whether a job waits for the end of the outage `o`, or may wait for it. */
-function isNeeded(sql: Sql, calls: { operation: string }[]): Fragment {
+function isNeeded(sql: Sql, calls: { operation: string }[], livemode: boolean): Fragment {
   const names: Json = [...new Set(calls.map(({ operation }) => operation))]
   return sql`(o.outcome in ('misconfigured', 'late')
     or (not ${sql.json(names)}::jsonb ? o.operation and o.failed_at > o.since + ${MIN_OUTAGE_S} * interval '1 second'
@@ -237,13 +242,15 @@ function isNeeded(sql: Sql, calls: { operation: string }[]): Fragment {
     or exists (
       select from call c
       cross join lateral (
-        select from jobs j where j.name = c.job and j.finished_at is null and j.failing_since is not null limit 1
+        select from jobs j where j.name = c.job and j.finished_at is null and j.failing_since is not null
+          and ${isOfMode(sql, sql`j.tenant_id`, livemode)} limit 1
       ) j
       where c.provider = o.provider and c.operation = coalesce(o.operation, c.operation))
     or exists (
       select from (
         select j.name from jobs j
         where j.finished_at is null and j.unknown_since is not null and j.unknown_since >= o.since
+          and ${isOfMode(sql, sql`j.tenant_id`, livemode)}
         limit ${MAX_UNKNOWN_SCANNED}
       ) j
       join call c on c.job = j.name
