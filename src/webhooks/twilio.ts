@@ -106,7 +106,7 @@ function toArrival(
   const { account, sid } = post
   const about = { account, object_id: sid, reported: null }
   if (post.kind === 'inbound') {
-    return inboundNotification({ vault, hashOf }, { ...post, received_at: null })
+    return inboundNotification({ vault, hashOf }, { ...post, livemode: true, received_at: null })
   }
   const { provider_status, status, failure } = post
   const is_relevant = status !== null

@@ -1,5 +1,6 @@
 // Finds the messages of provider notifications, and the other messages that an SMS lookup must exclude.
 import type { Sql } from '#core/db.ts'
+import { isOfMode } from '../modes.ts'
 import type { MessageRow } from './message.ts'
 
 /** The fields of a message that a provider's update needs. */
@@ -36,13 +37,18 @@ export type TextingTenant = {
 }
 
 /**
- * The tenants that sent SMS to a number from one of these senders; number and senders are hashes. The inbound SMS is
- * a reply to the last message that was sent to the number before `received_at`, and only the tenant of that message
- * may read the reply.
+ * The tenants of a mode that sent SMS to a number from one of these senders; number and senders are hashes. The inbound
+ * SMS is a reply to the last message that was sent to the number before `received_at`, and only the tenant of that
+ * message may read the reply.
  */
 export async function findTextingTenants(
   sql: Sql,
-  { from: number, received_by, received_at }: { from: string; received_by: string[]; received_at: string },
+  {
+    livemode,
+    from: number,
+    received_by,
+    received_at,
+  }: { livemode: boolean; from: string; received_by: string[]; received_at: string },
 ): Promise<TextingTenant[]> {
   return await sql<TextingTenant[]>`
     with previous as (
@@ -52,6 +58,7 @@ export async function findTextingTenants(
       from messages m
       where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number}
         and m.sender = any(${received_by}::text[]) and m.status <> 'received'
+        and ${isOfMode(sql, sql`m.tenant_id`, livemode)}
     ), answered as (
       select tenant_id from previous
       where left_at <= ${received_at} and status in ('sending', 'unknown', 'sent', 'delivered', 'undelivered')
@@ -77,12 +84,17 @@ export type SmsToSameNumber = {
 }
 
 /**
- * The other messages to the same number, of any tenant, that the provider accepted or may have accepted, from the
- * time `SEARCH_MARGIN` before this message.
+ * The other messages to the same number, of any tenant of the mode, that the provider accepted or may have accepted,
+ * from the time `SEARCH_MARGIN` before this message.
  */
 export async function findSmsToSameNumber(
   sql: Sql,
-  { message_id, number, since_s }: { message_id: string; number: string; since_s: number },
+  {
+    livemode,
+    message_id,
+    number,
+    since_s,
+  }: { livemode: boolean; message_id: string; number: string; since_s: number },
 ): Promise<SmsToSameNumber[]> {
   return await sql<SmsToSameNumber[]>`
     select m.tenant_id, m.id as message_id, m.provider_reference as reference,
@@ -94,7 +106,8 @@ export async function findSmsToSameNumber(
         or (m.content is not null and (m.status in ('sending', 'unknown')
           -- A failed call without a report of the provider does not prove that the message was not accepted.
           or (m.status = 'failed' and m.provider_status is null and m.failure ->> 'code' = 'provider_error'))))
-      and m.updated_at >= to_timestamp(${since_s}) - ${SEARCH_MARGIN}::interval`
+      and m.updated_at >= to_timestamp(${since_s}) - ${SEARCH_MARGIN}::interval
+      and ${isOfMode(sql, sql`m.tenant_id`, livemode)}`
 }
 
 /** Whether another message has this provider reference. */

@@ -25,8 +25,12 @@ export function inboundTextContext(notification_id: string): SealingContext {
   return { tenant_id: SYSTEM_TENANT_ID, table: 'notifications', row: notification_id, column: 'text' }
 }
 
-/** An inbound SMS as the provider reports it. `sid`: its id there. `received_at`: null if it has just been received. */
+/**
+ * An inbound SMS as the provider reports it. `livemode`: false from the sandbox. `sid`: its id there. `received_at`:
+ * null if it has just been received.
+ */
 type ReportedInbound = {
+  livemode: boolean
   account: string
   sid: string
   from: string
@@ -40,7 +44,7 @@ type ReportedInbound = {
 /** The notification about an inbound SMS, with hashed numbers and its text sealed. */
 export function inboundNotification(
   { vault, hashOf }: { vault: Vault; hashOf: AddressHash },
-  { account, sid, from, received_by, body, keyword, received_at }: ReportedInbound,
+  { livemode, account, sid, from, received_by, body, keyword, received_at }: ReportedInbound,
 ): Omit<Arrival, 'will_wake' | 'request_id'> {
   const payload: MessageProviderEvent = {
     about: 'inbound_sms',
@@ -49,7 +53,7 @@ export function inboundNotification(
     received_by: received_by.map((each) => hashOf('sms', each)),
     ...(received_at !== null && { received_at }),
   }
-  const stored = notificationOf({ provider: SMS.provider, livemode: true }, {
+  const stored = notificationOf({ provider: SMS.provider, livemode }, {
     account,
     object_id: sid,
     reported: null,

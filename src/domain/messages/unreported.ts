@@ -1,5 +1,6 @@
 // SMS without a reported delivery or price: they are looked up at their provider, with increasing delays.
 import type { Sql } from '#core/db.ts'
+import { isOfMode } from '../modes.ts'
 import type { Message, MessageStatus } from './message.ts'
 
 /** The age at which lookups of an SMS end. */
@@ -15,7 +16,8 @@ export type UnreportedSms = {
 
 /**
  * Claims SMS that are due for a lookup, at most `limit`. The next lookup of an SMS follows at about twice its age.
- * SMS that are completely reported or too old get no further lookup. `claimed`: the number of claimed SMS.
+ * SMS that are completely reported or too old get no further lookup, nor do those of tenants in test mode, of which the
+ * provider knows nothing. `claimed`: the number of claimed SMS.
  */
 export async function claimUnreportedSms(
   sql: Sql,
@@ -26,7 +28,8 @@ export async function claimUnreportedSms(
         when due.to_look_up and m.sent_at > now() - ${MAX_LOOKUP_AGE}::interval
           then now() + greatest(interval '1 minute', now() - m.sent_at) end
     from (
-      select tenant_id, id, provider_reference is not null and (status = 'sent' or price is null) as to_look_up
+      select tenant_id, id, provider_reference is not null and (status = 'sent' or price is null)
+          and ${isOfMode(sql, sql`messages.tenant_id`, true)} as to_look_up
       from messages where lookup_at <= now() order by lookup_at limit ${limit} for update skip locked
     ) due
     where m.tenant_id = due.tenant_id and m.id = due.id

@@ -1,6 +1,7 @@
 // Opt-outs that the database may have lost: after a switch, the texts that the provider of SMS received are read again.
 import { SMS, type CallOperation } from '#core/config/providers.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { isOfMode } from '../modes.ts'
 import { readingSince, mayHaveLost } from './losses.ts'
 
 /** The list of received SMS, by the columns of `failing_lists`. */
@@ -41,7 +42,8 @@ export async function recordOptOutsRead(sql: Sql, reader: string, provider: stri
     where readers.name = ${reader} and s.number <= (readers.position ->> 'read_for')::bigint and ${isUnread(sql)}
       and not exists (
         select from notifications n
-        where n.provider = ${provider} and n.received_at <= readers.ended_at and n.state in ('received', 'waiting'))`
+        where n.provider = ${provider} and n.received_at <= readers.ended_at and n.livemode
+          and n.state in ('received', 'waiting'))`
 }
 
 /** Whether the message was accepted before a switch after which the texts have not been read. */
@@ -67,12 +69,16 @@ export function awaitsLists(sql: Sql | Tx): Fragment {
     and (s.lists_read_at is null or (${isUnread(sql)} and ${isListUnreadable(sql)})))`
 }
 
-/** Whether the job `j` sends an SMS and waits until the texts have been read. A lookup does not wait. */
+/**
+ * Whether the job `j` sends an SMS and waits until the texts have been read. A lookup does not wait, nor does a tenant in
+ * test mode, whose SMS reach nobody.
+ */
 export function jobAwaitsOptOuts(sql: Sql): Fragment {
   const operation = 'send_sms' satisfies CallOperation
   return sql`(
     j.queue = 'messages' and j.operation = ${operation} and j.unknown_since is null and j.created_at < (
-      select max(s.switched_at) from database_switches s where ${isUnread(sql)} and s.lists_waived_at is null))`
+      select max(s.switched_at) from database_switches s where ${isUnread(sql)} and s.lists_waived_at is null)
+    and ${isOfMode(sql, sql`j.tenant_id`, true)})`
 }
 
 /** Whether a worker reads the texts that were received since the switch `s`. */

@@ -108,7 +108,7 @@ async function store(
   if (received.length === 0) return
   const vault = createInboundVault(requireVariable(config, 'ADDRESS_KEY'))
   const notifications = received.map((text) => ({
-    ...inboundNotification({ vault, hashOf }, text),
+    ...inboundNotification({ vault, hashOf }, { ...text, livemode: true }),
     will_wake: false,
     request_id: null,
   }))

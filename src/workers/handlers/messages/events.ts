@@ -42,6 +42,7 @@ import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
 import { messageIdOf, openEnvelope, suppressionOf } from './sealed-content.ts'
 import { settlingMessage } from './effects.ts'
 import { finish, parkFor } from '../notifications/parked.ts'
+import { withinMode } from '../notifications/rows.ts'
 
 type MessageEventAbout<About extends MessageProviderEvent['about']> = Extract<
   MessageProviderEvent,
@@ -80,12 +81,13 @@ export async function applyMessageEvent(
 }
 
 async function applySms(
-  { sql }: WorkerContext,
+  context: WorkerContext,
   notification: StoredNotification,
   { message_id, reference, status, provider_status, failure }: MessageEventAbout<'sms'>,
 ): Promise<Decision> {
   const { provider } = notification
-  const message = await findReportedMessage(sql, { message_id, provider, reference })
+  const found = await findReportedMessage(context.sql, { message_id, provider, reference })
+  const message = await withinMode(context, found)
   // Either the message is not ours (another application may use the same account), or the provider knows our message by
   // another id.
   if (message === undefined || (message.provider_reference ?? reference) !== reference)
@@ -117,12 +119,14 @@ const OUTCOMES = {
 } as const
 
 async function applyEmail(
-  { sql, vault, hashOf }: WorkerContext,
+  context: WorkerContext,
   notification: StoredNotification,
   { message_id, address: hash, reported, code }: MessageEventAbout<'email'>,
 ): Promise<Decision> {
+  const { sql, vault, hashOf } = context
   const { provider } = notification
-  const message = await findReportedMessage(sql, { message_id, provider, reference: null })
+  const found = await findReportedMessage(sql, { message_id, provider, reference: null })
+  const message = await withinMode(context, found)
   if (message === undefined) return finish(notification, 'ignored')
   const { tenant_id } = message
   const envelope = openEnvelope(vault, { tenant_id, message_id }, message.envelope)
@@ -173,9 +177,9 @@ async function applyInboundSms(
   notification: StoredNotification,
   { keyword, from, received_by, text, ...event }: MessageEventAbout<'inbound_sms'>,
 ): Promise<Decision> {
-  const { sql, vault } = context
+  const { sql, vault, livemode } = context
   const received_at = event.received_at ?? notification.received_at
-  const writers = (await findTextingTenants(sql, { from, received_by, received_at })).filter(
+  const writers = (await findTextingTenants(sql, { livemode, from, received_by, received_at })).filter(
     ({ is_reply_target }) => is_reply_target || keyword === 'opt_out' || keyword === 'opt_in',
   )
   if (writers.length === 0 && notification.state !== 'parked')

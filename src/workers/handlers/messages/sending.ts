@@ -76,9 +76,11 @@ async function beginAndSend(
   sender: MessageSender,
 ): Promise<Decision> {
   const { id: job_id, lease_token } = job
-  // The begin marks recipients who have opted out. A job that only looks its SMS up sends nothing.
+  // The begin marks recipients who have opted out. A job that only looks its SMS up sends nothing, and in test mode no
+  // SMS reaches a person.
   if (
     sender.channel === 'sms' &&
+    context.livemode &&
     !job.call.lookup_only &&
     context.database.hasSwitched() &&
     (await awaitsOptOuts(context.sql, idsOf(job)))
