@@ -345,7 +345,7 @@ describeIn('the books after a loss', { env: EAGER }, (test) => {
       insert into notifications (id, provider, event_id, kind, object_id, payload, state, reason, parked_at)
       select gen_random_uuid(), provider, event_id || '-2', kind, object_id, payload, state, reason, parked_at
       from notifications where id = ${dismissed.job_id}
-      returning id as notification_id, provider, object_id as reference`
+      returning id as notification_id, provider, livemode, object_id as reference`
     await discardJob(sql, dismissed)
     // Another notification of the same object is parked.
     expect(await countDrifts(sql)).toMatchObject([{ state: 'orphan', count: 3 }])
@@ -383,10 +383,11 @@ describeIn('the books after a loss', { env: EAGER }, (test) => {
       detail: 'it was created here and has no row',
     }
     const report = (resource: ProviderResourceName, { processor_reference: reference }: any) =>
-      openOrphan(sql, { provider: 'stripe', reference }, { ...reported, resource })
+      openOrphan(sql, { provider: 'stripe', livemode: true, reference }, { ...reported, resource })
     expect(await report('payment', payment)).toBe(true)
     expect(await report('top_up', topped_up)).toBe(false)
-    await closingOrphan(sql, { provider: 'stripe', reference: payment.processor_reference })
+    const { processor_reference: reference } = payment
+    await closingOrphan(sql, { provider: 'stripe', livemode: true, reference })
     await checkInvariants(world)
   })
 

@@ -93,6 +93,16 @@ export function addLogFacts(facts: Record<string, string | number | null>): void
   Object.assign(job_facts.getStore() ?? {}, facts)
 }
 
+/** Records in the log lines of the running job that it is of test mode, so that it counts in no metric. */
+export function markAsTest(): void {
+  addLogFacts({ mode: 'test' })
+}
+
+/** Whether the running job is of a tenant in test mode, or applies a notification of test mode. */
+export function isTestAttempt(): boolean {
+  return job_facts.getStore()?.['mode'] === 'test'
+}
+
 /** The ids of the job, and the ids of its rows once they are known. */
 export function factsOf(job: ClaimedJob): Facts {
   return job_facts.getStore() ?? idsOf(job)

@@ -4,6 +4,7 @@ import type { Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { insertingEvents, type EventType } from '../events.ts'
 import { freeing } from '../ledger.ts'
+import { isOfMode } from '../modes.ts'
 
 /** The failure of such a payout. */
 export const NOT_COVERED = {
@@ -24,8 +25,8 @@ type CurrencyAccount = { tenant_id: string; currency: string }
 type ShortAccount = CurrencyAccount & { missing_minor: number }
 
 /**
- * Fails payouts that have certainly not been sent and that their accounts do not cover any more, the newest first,
- * until the rest is covered. Returns how many. At most `limit` payouts of one account fail in one transaction. Run it
+ * Fails payouts of live tenants that have certainly not been sent and that their accounts do not cover any more, the
+ * newest first, until the rest is covered. Returns how many. At most `limit` payouts of one account fail in one transaction. Run it
  * while payouts wait.
  */
 export async function failUncoveredPayouts(sql: Sql, limit = 500): Promise<number> {
@@ -50,6 +51,7 @@ async function failNext(
       select tenant_id, currency, reserved_minor - balance_minor as missing_minor from ledger_accounts
       where name = 'available' and balance_minor < reserved_minor
         and (tenant_id, currency) > (${after.tenant_id}, ${after.currency})
+        and ${isOfMode(tx, tx`ledger_accounts.tenant_id`, true)}
       order by tenant_id, currency limit 1 for update`
     if (account === undefined) return undefined
     const { tenant_id, currency, missing_minor } = account

@@ -1,15 +1,17 @@
 // Orphans: drifts about objects of ours at a provider from which no row can be made.
+import { providerKey } from '#core/config/providers.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { derivedId, newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
+import type { ProviderMode } from '../notifications/notification.ts'
 import type { ProviderResourceName } from '../resources.ts'
 import type { Side } from './side.ts'
 
-/** An object at a provider, by the provider's id. */
-type ProviderObject = { provider: string; reference: string }
+/** An object at a provider in one of the modes, by the provider's id. */
+type ProviderObject = ProviderMode & { reference: string }
 
 /** The `subject_id` of the drift of an orphan, which has no row. */
-function orphanId({ provider, reference }: ProviderObject): string {
-  return derivedId('orphan', provider, reference)
+function orphanId({ provider, livemode, reference }: ProviderObject): string {
+  return derivedId('orphan', providerKey(provider, livemode), reference)
 }
 
 /**
@@ -47,7 +49,7 @@ export async function findParkedOrphan(
   notification_id: string,
 ): Promise<ParkedOrphan | undefined> {
   const [parked] = await sql<ParkedOrphan[]>`
-    select id as notification_id, provider, object_id as reference from notifications
+    select id as notification_id, provider, livemode, object_id as reference from notifications
     where id = ${notification_id} and parked_at is not null and reason = 'orphan' and object_id is not null`
   return parked
 }
@@ -83,9 +85,13 @@ export async function isParkedAsOrphan(
 }
 
 /** Selects a notification of the object that is parked as an orphan. */
-function parkedAsOrphan(sql: Sql | Tx, { provider, reference }: ProviderObject, except_id: string) {
+function parkedAsOrphan(
+  sql: Sql | Tx,
+  { provider, livemode, reference }: ProviderObject,
+  except_id: string,
+) {
   return sql`
     select from notifications
-    where parked_at is not null and reason = 'orphan' and provider = ${provider} and object_id = ${reference}
-      and id <> ${except_id} limit 1`
+    where parked_at is not null and reason = 'orphan' and provider = ${provider} and livemode = ${livemode}
+      and object_id = ${reference} and id <> ${except_id} limit 1`
 }

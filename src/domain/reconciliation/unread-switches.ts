@@ -1,6 +1,6 @@
 // After a switch of the database, everything that the providers list since then is read again.
 import type { Sql } from '#core/db.ts'
-import { readingSince } from '../switches/losses.ts'
+import { mayHaveLost, readingSince } from '../switches/losses.ts'
 
 /** The switches after which the lists of the providers have not been read completely. */
 export type UnreadSwitches = {
@@ -20,16 +20,27 @@ const MAX_CALL_S = 60
 /** The time after which a reader that failed is due again. */
 const RETRY_S = 5
 
+/** Providers forget older events. */
+const MAX_AGE_IN_TEST_MODE = '30 days'
+
 /**
  * The switches after which not everything has been read; undefined if there is none. `after_s`: how long after a switch
- * the lists are read, at most `MAX_CALL_S`.
+ * the lists are read, at most `MAX_CALL_S`. In test mode, nothing waits for the lists, so a switch is unread until the
+ * recurring work `reader` has read its list.
  */
-export async function findUnreadSwitches(sql: Sql, after_s: number): Promise<UnreadSwitches | undefined> {
+export async function findUnreadSwitches(
+  sql: Sql,
+  { reader, livemode, after_s }: { reader: string; livemode: boolean; after_s: number },
+): Promise<UnreadSwitches | undefined> {
+  const is_unread = livemode
+    ? sql`s.lists_read_at is null`
+    : sql`s.switched_at > now() - ${MAX_AGE_IN_TEST_MODE}::interval and ${mayHaveLost(sql)} and s.number > coalesce((
+        select (position ->> 'read_for')::bigint from recurring_work where name = ${reader}), 0)`
   const [unread] = await sql<UnreadSwitches[]>`
     select max(s.number) as number, ${readingSince(sql)} as from_s,
       ceil(extract(epoch from max(s.switched_at)))::bigint as switched_s
     from database_switches s
-    where s.lists_read_at is null and s.recorded_at is not null
+    where ${is_unread} and s.recorded_at is not null
       and s.switched_at < now() - ${Math.min(after_s, MAX_CALL_S)} * interval '1 second'
     having count(*) > 0`
   return unread
@@ -66,7 +77,7 @@ export async function findReadSwitch(sql: Sql, provider: string): Promise<number
     select max(s.number) as number from database_switches s
     where s.lists_read_at is null and not exists (
       select from notifications n
-      where n.provider = ${provider} and n.livemode and n.received_at <= s.listed_at
+      where n.provider = ${provider} and n.received_at <= s.listed_at and n.livemode
         and (n.state = 'received' or n.state = 'waiting' or (n.state = 'parked' and n.reason = 'no_answer')))
       and s.listed_at is not null`
   return row?.number ?? 0

@@ -1,6 +1,6 @@
 // Finds out at the start to which account the credentials of each provider belong. After the credentials are replaced,
 // calls that were sent with the earlier ones can still be looked up.
-import { providerKey } from '#core/config/providers.ts'
+import { providerKey, TEST_KEYS } from '#core/config/providers.ts'
 import { throttle } from '#core/seldom.ts'
 import { findProvidersOfAccount, storeAccount } from '#domain/jobs/accounts.ts'
 import type { WorkerContext } from '../context.ts'
@@ -10,10 +10,11 @@ const FIRST_DELAY_MS = 100
 const RETRY_DELAY_MS = 60_000
 const WARN_INTERVAL_MS = 24 * 3_600_000
 
-/** Queries each provider for its account in each mode until the provider answers. */
-export function startAccountDiscovery({ sql, log, database, modes }: WorkerContext): Loop {
+/** Queries each provider for its account in each mode that has one, until the provider answers. */
+export function startAccountDiscovery({ sql, log, database, modes, config }: WorkerContext): Loop {
+  const has_test_account = Object.values(TEST_KEYS).some((name) => config[name] !== undefined)
   const open = new Map(
-    [true, false].flatMap((livemode) =>
+    (has_test_account ? [true, false] : [true]).flatMap((livemode) =>
       Object.entries(modes.contextOf(livemode).credentials).map(
         ([provider, of_provider]) => [providerKey(provider, livemode), of_provider] as const,
       ),

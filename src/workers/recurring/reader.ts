@@ -29,7 +29,7 @@ export type ListReading = { unread: UnreadSwitches | undefined; mustEnd: MustEnd
 
 /** Starts the reader; one worker at a time reads. */
 export function startReader(
-  { sql, database, log, idleness }: WorkerContext,
+  { sql, database, log, idleness, livemode }: WorkerContext,
   { name, check_every_s, after_s, beforeReading, read }: Reader,
 ): Loop {
   let has_more = false
@@ -43,7 +43,7 @@ export function startReader(
       if (!has_more && performance.now() - checked_at < interval_ms() && !database.isHeld()) return
       has_more = false
       checked_at = performance.now()
-      const unread = await findUnreadSwitches(sql, after_s)
+      const unread = await findUnreadSwitches(sql, { reader: name, livemode, after_s })
       if (unread !== undefined) {
         await beforeReading?.(unread)
         await runReaderNow(sql, name, unread)

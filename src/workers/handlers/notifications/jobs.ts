@@ -8,7 +8,7 @@ import { applyNotification } from '#jobs/notifications.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
 import type { WorkerContext } from '../../context.ts'
 import { discard, done, park, retry, type Decision } from '../../decision.ts'
-import { factsOf } from '../../job-log.ts'
+import { factsOf, markAsTest } from '../../job-log.ts'
 import { disputeEvent } from '../disputes/events.ts'
 import { handling, NEWER_VERSION_DELAY_MS, type JobOf } from '../handler.ts'
 import { applyMessageEvent, isFromMessageProvider } from '../messages/events.ts'
@@ -59,7 +59,7 @@ async function apply(live: WorkerContext, job: JobOf<typeof applyNotification>):
   const notification = await findNotification(live.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
   // The job belongs to no tenant, so the notification says the mode.
-  const context = live.modes.contextOf(notification.livemode)
+  const context = contextOf(live, notification)
   if (!canQuery(context, notification)) {
     const reason = `this worker has no provider "${notification.provider}" for test mode`
     return retryQuery(notification, { kind: 'misconfigured', reason })
@@ -73,10 +73,15 @@ async function apply(live: WorkerContext, job: JobOf<typeof applyNotification>):
   if (resource === undefined)
     return leaveToNewerVersion(`this version applies no events of a ${target.resource}`)
   const decision = await resource.apply(context, notification, target)
-  const { provider, reason, object_id: reference } = notification
+  const { provider, livemode, reason, object_id: reference } = notification
   if (reason === 'orphan' && reference !== null && (decision.kind === 'done' || decision.kind === 'continue'))
-    await closingOrphan(context.sql, { provider, reference })
+    await closingOrphan(context.sql, { provider, livemode, reference })
   return decision
+}
+
+function contextOf({ modes }: WorkerContext, { livemode }: StoredNotification): WorkerContext {
+  if (!livemode) markAsTest()
+  return modes.contextOf(livemode)
 }
 
 /** False for a notification of test mode whose provider test mode lacks. */
@@ -94,11 +99,11 @@ function leaveToNewerVersion(reason: string): Decision {
  * retries it.
  */
 async function parkPoison(live: WorkerContext, job: ClaimedJob, reason: string): Promise<Decision> {
-  const { sql, log, modes } = live
+  const { sql, log } = live
   // A notification and its job have the same id.
   const notification = await findNotification(sql, job.id)
   if (notification === undefined) return discard(reason)
-  const context = modes.contextOf(notification.livemode)
+  const context = contextOf(live, notification)
   const target = canQuery(context, notification) ? readProviderEvent(notification) : undefined
   const row = target && (await byResource.get(target.resource)?.findRow(context, target))
   const { kind, object_id } = notification

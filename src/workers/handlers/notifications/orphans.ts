@@ -5,14 +5,15 @@ import type { Side } from '#domain/reconciliation/side.ts'
 import type { ProviderResourceName } from '#domain/resources.ts'
 import type { WorkerContext } from '../../context.ts'
 import { park, type Decision } from '../../decision.ts'
-import { finish, notificationEffects } from './parked.ts'
+import { finish, notificationEffects, parkFor } from './parked.ts'
 
 /**
  * Opens the drift of an orphan, and parks its notification until the row exists, or an operator retries or discards the
- * job. A new notification is ignored if another one reports the orphan; all are if an operator has dismissed it.
+ * job. A new notification is ignored if another one reports the orphan; all are if an operator has dismissed it. An
+ * object of test mode without a tenant is no orphan.
  */
 export async function parkOrphan(
-  { sql, log }: WorkerContext,
+  context: WorkerContext,
   notification: StoredNotification,
   {
     resource,
@@ -31,14 +32,18 @@ export async function parkOrphan(
     waits_for?: string
   },
 ): Promise<Decision> {
-  const object = { provider: notification.provider, reference }
+  const { sql, log } = context
+  const { provider, livemode } = notification
+  // Its drift would belong to the system, and concern operators.
+  if (!livemode && tenant_id === null) return parkFor(context, notification, 'not_ours')
+  const object = { provider, livemode, reference }
   const detail = `${reference} was created here and has no row: ${problem}`
   if (!(await openOrphan(sql, object, { tenant_id, resource, theirs, detail })))
     return finish(notification, 'ignored')
   // One that is parked already stays parked: two that arrived at once do not end each other.
   if (notification.reason !== 'orphan' && (await isParkedAsOrphan(sql, object, notification.id)))
     return finish(notification, 'ignored')
-  log.error(
+  log[livemode ? 'error' : 'warn'](
     { resource, reference, tenant_id, problem },
     'an orphan: an object of ours from which no row can be made',
   )
