@@ -49,11 +49,11 @@ const MAX_CONNECTIONS = 10_000
  * `GET`, and `GET /healthz` while the process runs.
  *
  * `log_sample_rate`: the share of requests that are logged (0 to 1); failures are always logged. `about`: further
- * fields for the log line of a request. A request that is `is_forwarded` to another listener is measured and logged
- * there. A request that has not fully arrived within `request_timeout_ms` is refused with `request_timeout`; a
- * request without an answer within `response_timeout_ms` after that, with `timeout`. When the application is closed,
- * running requests have `closing_ms` to finish. One network gets at most half of `max_connections`, unless proxies
- * are trusted.
+ * fields for the log line of a request. `isMeasured`: false for a request that counts in no metric. A request that is
+ * `is_forwarded` to another listener is measured and logged there. A request that has not fully arrived within
+ * `request_timeout_ms` is refused with `request_timeout`; a request without an answer within `response_timeout_ms`
+ * after that, with `timeout`. When the application is closed, running requests have `closing_ms` to finish. One network
+ * gets at most half of `max_connections`, unless proxies are trusted.
  */
 export function createListener(
   name: string,
@@ -66,6 +66,7 @@ export function createListener(
     closing_ms = CLOSE_TIMEOUT_MS,
     max_connections = MAX_CONNECTIONS,
     about = () => ({}),
+    isMeasured = () => true,
     errorBody,
     ...options
   }: {
@@ -77,6 +78,7 @@ export function createListener(
     closing_ms?: number
     max_connections?: number
     about?: (request: FastifyRequest) => Record<string, unknown>
+    isMeasured?: (request: FastifyRequest) => boolean
     errorBody: ErrorBody
   } & Omit<FastifyHttpOptions<Server>, 'loggerInstance'>,
 ): FastifyInstance {
@@ -102,7 +104,7 @@ export function createListener(
   app.decorateRequest('span')
   if (response_timeout_ms !== undefined) enforceResponseTimeout(app, response_timeout_ms)
   endConnectionsOnClose(app, closing_ms)
-  reportAnswers(app, name, { log, log_sample_rate, about })
+  reportAnswers(app, name, { log, log_sample_rate, about, isMeasured })
   return app
 }
 

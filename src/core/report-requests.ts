@@ -7,11 +7,24 @@ import { observeTraced, traceLabels } from './tracing.ts'
 /** Fields of a request for its log line. */
 type RequestFields = (request: FastifyRequest) => Record<string, unknown>
 
-/** Measures the answers of a listener, and logs failures and a share of the others. */
+/**
+ * Measures the answers of a listener, and logs failures and a share of the others. `isMeasured`: false for requests that
+ * count in no metric.
+ */
 export function reportAnswers(
   app: FastifyInstance,
   listener: string,
-  { log, log_sample_rate, about }: { log: Log; log_sample_rate: number; about: RequestFields },
+  {
+    log,
+    log_sample_rate,
+    about,
+    isMeasured,
+  }: {
+    log: Log
+    log_sample_rate: number
+    about: RequestFields
+    isMeasured: (request: FastifyRequest) => boolean
+  },
 ): void {
   const sampled = createSampler(log_sample_rate)
   const lines = withoutRedaction(log)
@@ -20,7 +33,8 @@ export function reportAnswers(
     const route = request.routeOptions.url ?? 'none'
     const { method, span } = request
     const { statusCode: status, elapsedTime: ms } = reply
-    observeTraced(metrics.request, { listener, method, route, status }, ms / 1000, span)
+    if (isMeasured(request))
+      observeTraced(metrics.request, { listener, method, route, status }, ms / 1000, span)
     if (status >= 500 || sampled(request.id)) {
       const bytes = Number(reply.getHeader('content-length') ?? 0)
       lines.info(

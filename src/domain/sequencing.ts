@@ -1,6 +1,7 @@
 // The sequencer's statements: each committed event gets its position in its tenant's feed.
 import { isRolledBack, type Fragment, type Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
+import { isOfMode } from './modes.ts'
 import { isServerInUse } from './switches/holds.ts'
 
 /** What was sequenced of a tenant. */
@@ -64,7 +65,7 @@ export async function findOpenWrites(sql: Sql): Promise<OpenWrites> {
   return found!
 }
 
-/** The age in seconds of the oldest event of any tenant without a sequence; 0 without any. */
+/** The age in seconds of the oldest event of any live tenant without a sequence; 0 without any. */
 export async function findOldestUnsequencedAge(sql: Sql): Promise<number> {
   const [row] = await sql<{ age_s: number }[]>`
     with recursive first as (
@@ -75,6 +76,7 @@ export async function findOldestUnsequencedAge(sql: Sql): Promise<number> {
         order by o.tenant_id, o.created_at limit 1
       ) next
     )
-    select coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as age_s from first`
+    select coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as age_s from first
+    where ${isOfMode(sql, sql`first.tenant_id`, true)}`
   return row!.age_s
 }

@@ -1,4 +1,5 @@
 // Loops: work that is repeated until the worker stops.
+import { TEST_SUFFIX } from '#core/config/providers.ts'
 import { databaseCode, isDatabaseFailure, unavailability } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
@@ -45,7 +46,7 @@ export function repeat(
       await work()
       failing = false
     } catch (error) {
-      metrics.recurringFailures.inc({ work: name })
+      if (!name.endsWith(TEST_SUFFIX)) metrics.recurringFailures.inc({ work: name })
       if (isDatabaseFailure(error)) warnOfDatabase(log, name, error)
       else if (!failing && !(error instanceof RunError))
         log.warn({ err: error }, `the recurring task "${name}" failed: it is retried until it succeeds`)

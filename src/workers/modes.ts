@@ -4,6 +4,7 @@ import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { WorkerContext } from './context.ts'
 import { retry, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
+import { markAsTest } from './job-log.ts'
 
 /** The context of a tenant's mode. */
 async function contextOfTenant({ modes }: WorkerContext, tenant_id: string): Promise<WorkerContext> {
@@ -16,7 +17,9 @@ export async function enterMode(
   job: ClaimedJob,
 ): Promise<{ context: WorkerContext; job: ClaimedJob }> {
   const context = await contextOfTenant(live, job.tenant_id)
-  return { context, job: context.livemode ? job : await withTestCredentials(live, context, job) }
+  if (context.livemode) return { context, job }
+  markAsTest()
+  return { context, job: await withTestCredentials(live, context, job) }
 }
 
 /**

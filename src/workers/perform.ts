@@ -15,7 +15,7 @@ import type { WorkerContext } from './context.ts'
 import { giveBack, giveBackUnstarted, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { endJobSpan, startJobSpan } from './job-span.ts'
-import { factsOf } from './job-log.ts'
+import { factsOf, isTestAttempt } from './job-log.ts'
 import { createLeases, type Lease } from './leases.ts'
 import { createRunningJobs } from './running-jobs.ts'
 import { settleDecision } from './settle-decision.ts'
@@ -164,7 +164,6 @@ async function runAttempt(
   const { job } = claimed
   const { signal } = lease
   const began_at = performance.now()
-  observeTraced(metrics.jobWait, { queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
   const settle = (decision: Decision) => settleDecision(context, queue, { job, lease, decision, isClosing })
   const attemptUnlessClosing = () =>
     isClosing() ? settle(giveBack('the worker is stopping')) : attempt(context, job, settle, signal)
@@ -183,32 +182,41 @@ async function runAttempt(
     } catch (error) {
       context.job_log.unsettled(job, error)
       return undefined
+    } finally {
+      // The attempt has found out by now whether it counts.
+      if (!isTestAttempt())
+        observeTraced(metrics.jobWait, { queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
     }
   })
 }
 
-/** Counts and logs an ended attempt, and publishes the state of a finished job to waiting requests. */
+/**
+ * Counts and logs an ended attempt, and publishes the state of a finished job to waiting requests. An attempt of test
+ * mode is not counted.
+ */
 function reportEnd(
-  { job_log, log, modes }: WorkerContext,
+  { job_log, log }: WorkerContext,
   queue: Queue,
   job: ClaimedJob,
   { settlement, run_ms }: { settlement: Settlement; run_ms: number },
 ): void {
   const { outcome, state } = settlement
-  observeTraced(metrics.jobRun, { queue: job.queue, job: job.name, outcome }, run_ms / 1000)
   job_log.ended(job, settlement, run_ms)
-  // The metrics of providers are about live calls.
-  if (modes.remembered(job.tenant_id) !== 'test') countFailure(job, settlement)
-  if (outcome === 'fenced') {
-    metrics.fenced.inc({ queue: job.queue, job: job.name })
-    log.warn(factsOf(job), 'a late write was fenced')
-    return
-  }
-  if (state !== 'ready') {
-    const total_s = (job.age_ms + run_ms) / 1000
-    observeTraced(metrics.jobTotal, { queue: job.queue, job: job.name, state }, total_s)
-    queue.publish([{ id: job.id, state }])
-  }
+  if (!isTestAttempt()) countEnd(job, { settlement, run_ms })
+  if (outcome === 'fenced') return log.warn(factsOf(job), 'a late write was fenced')
+  if (state !== 'ready') queue.publish([{ id: job.id, state }])
+}
+
+function countEnd(
+  job: ClaimedJob,
+  { settlement, run_ms }: { settlement: Settlement; run_ms: number },
+): void {
+  const { outcome, state } = settlement
+  const labels = { queue: job.queue, job: job.name }
+  observeTraced(metrics.jobRun, { ...labels, outcome }, run_ms / 1000)
+  countFailure(job, settlement)
+  if (outcome === 'fenced') return metrics.fenced.inc(labels)
+  if (state !== 'ready') observeTraced(metrics.jobTotal, { ...labels, state }, (job.age_ms + run_ms) / 1000)
 }
 
 /** The outcomes of attempts that did not succeed, also if they have ended their job. */

@@ -231,13 +231,11 @@ export function startWatchdog(
 
   async function check(): Promise<void> {
     const began_at = performance.now()
-    const due = new Map(
-      (await findOldestDue(context.sql, queues, JOB_NAMES)).map(({ queue, age_s }) => [queue, age_s]),
-    )
+    const due = new Map((await findOldestDue(context.sql, queues, JOB_NAMES)).map((each) => [each.queue, each]))
     pause_ms = pauseAfter(performance.now() - began_at)
     for (const name of queues) {
-      const age_s = due.get(name) ?? 0
-      metrics.oldestDue.set({ queue: name }, age_s)
+      const { age_s = 0, live_age_s = 0 } = due.get(name) ?? {}
+      metrics.oldestDue.set({ queue: name }, live_age_s)
       const silent_ms = performance.now() - performer.lastWakeUpAt(name)
       const missed = misses.get(name)
       const missing = missed !== undefined && missed.last - missed.first >= WATCHDOG_TIMEOUT_MS

@@ -86,7 +86,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'unfinished notifications after a switch of the database',
     tables: ['notifications'],
-    part: /^ ?select from notifications n where n\.provider = \$\d+ and n\.received_at <= (?:readers\.ended_at|s\.listed_at) and|from notifications n where n\.parked_at is not null and n\.reason = \$\d+ having count/,
+    part: /^ ?select from notifications n where n\.provider = \$\d+ and n\.received_at <= (?:readers\.ended_at|s\.listed_at) and|from notifications n where n\.parked_at is not null and n\.reason = \$\d+ and n\.livemode having count/,
     reason: 'it concerns the whole database; only whether there is one, or their number, is read',
   },
   {
@@ -140,7 +140,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'notification not matched yet',
     tables: ['notifications', 'notification_history'],
-    part: /from (notification_history h|notifications n) where [hn]\.id = input\.id|insert into notifications \(id, provider|where n\.id = (updates|change|inbound)\.notification_id|from notifications where id = \$\d+|where n\.provider = objects\.provider and n\.waits_for = objects\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications (n )?where (n\.)?state = \$\d+ and (n\.)?due_at <= now\(\)|from judgement where n\.id = judgement\.id/,
+    part: /from (notification_history h|notifications n) where [hn]\.id = input\.id|insert into notifications \(id, provider|where n\.id = (updates|change|inbound)\.notification_id|from notifications where id = \$\d+|where n\.provider = objects\.provider and n\.waits_for = objects\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications (n )?where (n\.)?state = \$\d+ and (n\.)?due_at <= now\(\)|from judgement where n\.id = judgement\.id|^ ?select from notifications n where n\.id = jobs?\.id and not n\.livemode/,
     reason: 'its tenant is unknown until it is applied',
   },
   {
@@ -186,7 +186,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'drifts of unknown jobs',
     tables: ['jobs', 'drifts'],
-    part: /from jobs j cross join lateral \(\) u where j\.finished_at is null and j\.unknown_since is not null and j\.resource_id is not null|update drifts d set resolved_at = now\(\) where d\.resolved_at is null and d\.state = \$\d+ and not exists|from drifts where resolved_at is null group by state/,
+    part: /from jobs j cross join lateral \(\) u where j\.finished_at is null and j\.unknown_since is not null and j\.resource_id is not null|update drifts d set resolved_at = now\(\) where d\.resolved_at is null and d\.state = \$\d+ and not exists|from drifts where resolved_at is null and not exists \(\) group by state/,
     reason: 'updates all drifts at once; opened drifts name the tenant',
   },
   {

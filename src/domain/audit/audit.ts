@@ -1,6 +1,8 @@
-// The audit checks invariants: of all rows, or of the rows that changed since a given time. It only reads.
+// The audit checks invariants of live tenants: of all rows, or of the rows that changed since a given time. It only
+// reads. Data of test mode is dropped in parts, and concerns no operator.
 import { isStatementTimeout, unionAll, type Sql, type Tx } from '#core/db.ts'
 import { limitAnswers } from '#core/postgres/transactions.ts'
+import { isOfMode } from '../modes.ts'
 import { findStage, type Cursor } from '../reconciliation/lookups.ts'
 import { RESOURCE_NAMES, rootIdColumn, rootOf, resourceOf, type ResourceKey } from '../resources.ts'
 import type { AuditScope, Checks, Limits, Problem } from './checks.ts'
@@ -133,7 +135,7 @@ async function auditRows(sql: Sql, keys: ResourceKey[], options: AuditOptions): 
 /** Runs the checks by tenant, such as the checks of accounts, one tenant after the other. */
 async function auditTenants(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
   const reports: AuditReport[] = []
-  for (const { id } of await sql<{ id: string }[]>`select id from tenants`)
+  for (const { id } of await sql<{ id: string }[]>`select id from tenants where mode = 'live'`)
     reports.push(
       ...(await runInSnapshots(sql, options, TENANT_CHECKS, tenantScope(sql, id), limitsOf(options))),
     )
@@ -176,7 +178,8 @@ async function runInSnapshots(
     const started = performance.now()
     const query = async (tx: Tx) => [
       ...(await tx<Problem[]>`
-        select ${check} as "check", found.* from (${rowsOf(tx, scope, limits)}) found limit ${MAX_PROBLEMS}`),
+        select ${check} as "check", found.* from (${rowsOf(tx, scope, limits)}) found
+        where ${isOfMode(tx, tx`found.tenant_id`, true)} limit ${MAX_PROBLEMS}`),
     ]
     const problems = await unlessTimeout(inSnapshot(sql, options, query))
     const duration_ms = Math.round(performance.now() - started)
@@ -238,10 +241,13 @@ async function findChanged(tx: Tx, { since, until }: Period): Promise<ResourceKe
   )
   return await tx<ResourceKey[]>`
     with touched as (
-      select e.tenant_id, e.subject_id from events e where e.created_at >= ${since} and e.created_at < ${until}
-      union
-      select t.tenant_id, t.subject_id from ledger_transfers t
-      where t.created_at >= ${since} and t.created_at < ${until}
+      select * from (
+        select e.tenant_id, e.subject_id from events e where e.created_at >= ${since} and e.created_at < ${until}
+        union
+        select t.tenant_id, t.subject_id from ledger_transfers t
+        where t.created_at >= ${since} and t.created_at < ${until}
+      ) any_mode
+      where ${isOfMode(tx, tx`any_mode.tenant_id`, true)}
     )
     select distinct * from (${unionAll(tx, rows)}) changed`
 }

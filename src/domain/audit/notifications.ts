@@ -1,5 +1,6 @@
 // The invariants of notifications: no notification is lost.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { isOfMode } from '../modes.ts'
 import { noFigures, type AuditScope, type Limits } from './checks.ts'
 
 const GIVEN_UP = 'a notification was parked after repeated failures'
@@ -35,7 +36,8 @@ export function notifications(
       : [
           sql`
             select from ${sql(table)} r
-            where ${sql(`r.${provider}`)} = n.provider and ${sql(`r.${reference}`)} = n.waits_for`,
+            where ${sql(`r.${provider}`)} = n.provider and ${sql(`r.${reference}`)} = n.waits_for
+              and ${isOfMode(sql, sql`r.tenant_id`, true)}`,
         ],
   )
   const amount = sql`n.payload #> '{data,object,amount}'`
@@ -66,7 +68,7 @@ export function notifications(
               when jsonb_typeof(${amount}) = 'number'
                 then p.amount_refund_reserved_minor + (${amount})::numeric <= p.amount_captured_minor end))
     ) as finding(problem, violated)
-    where finding.violated
+    where finding.violated and n.livemode
       -- One condition for each state: a partial index of one state does not serve a list of states.
       and (${since}::timestamptz is null or n.received_at >= ${since} or n.state = 'parked' or n.state = 'waiting')`
 }

@@ -1,6 +1,7 @@
 // Counts deliveries that are due and whose attempt has not begun, and finds the oldest one.
 import type { Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
+import { isOfMode } from '../modes.ts'
 import { mayDeliver, waitEndedAt } from '../switches/holds.ts'
 
 /** Deliveries that have been due for longer than this count as late. */
@@ -10,21 +11,23 @@ const LATE_S = 60
 export type DueDeliveries = { late: number; oldest_due_s: number }
 
 /**
- * Counts up to `limit` late deliveries of all tenants, none while no delivery may be claimed. The query steps from
+ * Counts up to `limit` late deliveries of all live tenants, none while no delivery may be claimed. The query steps from
  * backlog to backlog in its index.
  */
 export async function findDueDeliveries(sql: Sql, limit: number): Promise<DueDeliveries> {
   const [row] = await sql<DueDeliveries[]>`
     with recursive wait as (
       select coalesce(${waitEndedAt(sql)}, '-infinity') as ended_at where ${mayDeliver(sql)}
-    ), backlog as (
+    ), visit as (
       select ${LOWEST_ID}::uuid as tenant_id, ${LOWEST_ID}::uuid as endpoint_id
       union all
-      select next.tenant_id, next.endpoint_id from backlog v cross join lateral (
+      select next.tenant_id, next.endpoint_id from visit v cross join lateral (
         select w.tenant_id, w.endpoint_id from webhook_due w
         where (w.tenant_id, w.endpoint_id) > (v.tenant_id, v.endpoint_id)
         order by w.tenant_id, w.endpoint_id limit 1
       ) next
+    ), backlog as (
+      select * from visit where ${isOfMode(sql, sql`visit.tenant_id`, true)}
     ), late as (
       select from wait cross join backlog b
       join webhook_due w on w.tenant_id = b.tenant_id and w.endpoint_id = b.endpoint_id

@@ -2,6 +2,7 @@
 // whose calls may start.
 import type { Fragment, Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
+import { isOfMode } from '../modes.ts'
 import { isInReach, type ScanReach } from '../scan-reach.ts'
 import { claimableSince, isHeld, isHeldOrSealed, isQueueHeld, waitEndedAt } from '../switches/holds.ts'
 import type { TenantShare } from './claim.ts'
@@ -110,14 +111,14 @@ export async function findDue(
 
 /**
  * For each queue, the time in seconds since its oldest due and unclaimed job named in `names` became claimable.
- * Queues without such a job are omitted.
+ * Queues without such a job are omitted. `live_age_s`: the same without the tenants in test mode; 0 without such a job.
  */
 export async function findOldestDue(
   sql: Sql,
   queues: readonly string[],
   names: readonly string[],
-): Promise<{ queue: string; age_s: number }[]> {
-  return await sql<{ queue: string; age_s: number }[]>`
+): Promise<{ queue: string; age_s: number; live_age_s: number }[]> {
+  return await sql<{ queue: string; age_s: number; live_age_s: number }[]>`
     with recursive ${visitTenants(
       sql,
       queues,
@@ -125,7 +126,9 @@ export async function findOldestDue(
       where not exists (select from pauses p where p.queue = q.queue and p.tenant_id is null)
         and not ${isQueueHeld(sql, sql`q.queue`)}`,
     )}
-    select v.queue, greatest(extract(epoch from now() - min(oldest.since)), 0)::float8 as age_s
+    select v.queue, greatest(extract(epoch from now() - min(oldest.since)), 0)::float8 as age_s,
+      greatest(extract(epoch from now() - min(oldest.since)
+        filter (where ${isOfMode(sql, sql`v.tenant_id`, true)})), 0)::float8 as live_age_s
     from visit v
     cross join lateral (
       select ${claimableSince(sql)} as since from jobs j

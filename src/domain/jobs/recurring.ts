@@ -1,4 +1,5 @@
 // Recurring work: each run is done by one worker under a lease, and stores its position.
+import { TEST_SUFFIX } from '#core/config/providers.ts'
 import { isDatabaseFailure, type Json, type Sql, type Tx } from '#core/db.ts'
 import { PROCESS_NAME } from '#core/heartbeat.ts'
 
@@ -149,11 +150,14 @@ export async function postponeRun(sql: Sql, name: string, next_s: number): Promi
   await sql`update recurring_work set due_at = now() + ${next_s} * interval '1 second' where name = ${name}`
 }
 
-/** The recurring work whose last run failed, by name, each with the seconds for which all its runs have failed. */
+/**
+ * The recurring work of live mode whose last run failed, by name, each with the seconds for which all its runs have
+ * failed.
+ */
 export async function findFailingRuns(sql: Sql): Promise<{ name: string; failing_s: number }[]> {
   return await sql<{ name: string; failing_s: number }[]>`
     select name, extract(epoch from now() - failing_since)::float8 as failing_s from recurring_work
-    where failing_since is not null`
+    where failing_since is not null and name not like ${`%${TEST_SUFFIX}`}`
 }
 
 /** The position that the last run stored; null before the first. */

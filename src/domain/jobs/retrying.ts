@@ -2,6 +2,7 @@
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { JOB_NAMES, JOB_NAMES_OF } from '#jobs/index.ts'
+import { isLiveJob } from '../modes.ts'
 
 /** The maximum number of jobs that are counted for each job name. */
 const MAX_RETRYING = 10_000
@@ -9,7 +10,7 @@ const MAX_RETRYING = 10_000
 /** `oldest_s`: the seconds for which the attempts of the oldest retrying job have failed; 0 without jobs. */
 export type RetryingCount = { retrying: number; oldest_s: number }
 
-/** The number of retrying jobs by job name; names without any are omitted. */
+/** The number of retrying jobs of live mode by job name; names without any are omitted. */
 export async function findRetrying(sql: Sql): Promise<Map<string, RetryingCount>> {
   const rows = await sql<(RetryingCount & { name: string })[]>`
     select requested.name, counted.retrying, floor(extract(epoch from now() - counted.since))::integer as oldest_s
@@ -18,6 +19,7 @@ export async function findRetrying(sql: Sql): Promise<Map<string, RetryingCount>
       select count(*) as retrying, min(failing_since) as since from (
         select j.failing_since from jobs j
         where j.name = requested.name and j.finished_at is null and j.failing_since is not null
+          and ${isLiveJob(sql, 'j')}
         order by j.failing_since limit ${MAX_RETRYING}
       ) j
     ) counted
@@ -25,7 +27,7 @@ export async function findRetrying(sql: Sql): Promise<Map<string, RetryingCount>
   return new Map(rows.map(({ name, ...row }) => [name, row]))
 }
 
-/** The number of retrying jobs by queue. */
+/** The number of retrying jobs of live mode by queue. */
 export async function findRetryingOfQueues(sql: Sql): Promise<Map<QueueName, RetryingCount>> {
   const found = await findRetrying(sql)
   return new Map(QUEUES.map((queue) => [queue, retryingOf(found, JOB_NAMES_OF.get(queue) ?? [])]))

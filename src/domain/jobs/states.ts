@@ -1,5 +1,6 @@
 // Reads the states of jobs for requests that wait for them, and counts open jobs.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { isLiveJob, isOfMode } from '../modes.ts'
 import { claimableSince } from '../switches/holds.ts'
 
 export type JobState = { id: string; state: string }
@@ -16,11 +17,11 @@ export async function findJobStates(sql: Sql, ids: string[]): Promise<JobState[]
   ]
 }
 
-/** The number of jobs whose provider call has an unknown effect. */
+/** The number of jobs of live tenants whose provider call has an unknown effect. */
 export async function countUnknown(sql: Sql): Promise<number> {
-  const [row] = await sql<
-    { count: number }[]
-  >`select count(*) from jobs where finished_at is null and unknown_since is not null`
+  const [row] = await sql<{ count: number }[]>`
+    select count(*) from jobs where finished_at is null and unknown_since is not null
+      and ${isOfMode(sql, sql`jobs.tenant_id`, true)}`
   return row!.count
 }
 
@@ -37,8 +38,8 @@ export type OpenJobs = {
 }
 
 /**
- * Counts the open jobs of each queue, each job once, and the time for which the oldest due one has been claimable.
- * Reads all open jobs.
+ * Counts the open jobs of live mode in each queue, each job once, and the time for which the oldest due one has been
+ * claimable. Reads all open jobs.
  */
 export async function countOpenJobs(sql: Sql): Promise<OpenJobs[]> {
   return await sql<OpenJobs[]>`
@@ -48,7 +49,7 @@ export async function countOpenJobs(sql: Sql): Promise<OpenJobs[]> {
       greatest(extract(epoch from now() - min(since) filter (where stage = 'due')), 0)::integer as oldest_due_s
     from (
       select queue, ${claimableSince(sql)} as since, ${stageOfOpenJob(sql)} as stage
-      from jobs j where finished_at is null
+      from jobs j where finished_at is null and ${isLiveJob(sql, 'j', { reads_many: true })}
     ) j
     group by queue`
 }

@@ -51,7 +51,11 @@ export function storedFields({
  * The result of comparing a waiting notification with our row again. `request_id`: the request that delivered the
  * notification.
  */
-export type ComparedNotification = StoredOutcome & { event_id: string; request_id: string | null }
+export type ComparedNotification = StoredOutcome & {
+  event_id: string
+  livemode: boolean
+  request_id: string | null
+}
 
 /** The delay before a waiting notification is compared with our row again. */
 const COMPARE_DELAY_MS = 250
@@ -166,8 +170,8 @@ export async function compareWaiting(
 }
 
 /**
- * Writes the new states of waiting notifications. A lookup that a settlement has requested gets the mode of its tenant. `judgements`: parts of the statement, the last of them
- * `judgement (id, state, tenant_id, resource, resource_id)`.
+ * Writes the new states of waiting notifications. A lookup that a settlement has requested gets the mode of its tenant.
+ * `judgements`: parts of the statement, the last of them `judgement (id, state, tenant_id, resource, resource_id)`.
  */
 async function writeJudgements(sql: Sql, judgements: Fragment): Promise<ComparedNotification[]> {
   const to_apply = sql`
@@ -189,12 +193,12 @@ async function writeJudgements(sql: Sql, judgements: Fragment): Promise<Compared
           where t.mode = 'test' and t.id = case when pg_input_is_valid(n.payload ->> 'tenant_id', 'uuid')
             then (n.payload ->> 'tenant_id')::uuid end)
       from judgement where n.id = judgement.id
-      returning n.id, n.state, n.event_id, old.reported ->> 'request_id' as request_id,
+      returning n.id, n.state, n.event_id, n.livemode, old.reported ->> 'request_id' as request_id,
         old.reported ->> 'trace_context' as trace_context, judgement.tenant_id, judgement.resource,
         judgement.resource_id
     ),
     job as (${enqueuingToApply(sql, to_apply)})
-    select id, state, event_id, request_id, tenant_id, resource, resource_id from written`
+    select id, state, event_id, livemode, request_id, tenant_id, resource, resource_id from written`
 }
 
 /**

@@ -55,8 +55,8 @@ export const parkedNotificationSchema = z.object({
 export type ParkedNotification = z.output<typeof parkedNotificationSchema>
 
 /**
- * Parked notifications, latest first. `before`: the id of a notification; returns only notifications that were parked
- * earlier.
+ * Parked notifications of live mode, latest first. `before`: the id of a notification; returns only notifications that
+ * were parked earlier.
  */
 export async function findParkedNotifications(
   sql: Sql,
@@ -67,7 +67,7 @@ export async function findParkedNotifications(
     select n.id, n.provider, n.event_id, n.kind, n.object_id, n.reason, n.waits_for, t.slug as tenant, n.resource,
       n.resource_id, n.received_at, n.parked_at, extract(epoch from now() - n.parked_at)::integer as age_s
     from notifications n left join tenants t on t.id = n.tenant_id
-    where n.parked_at is not null and (${reason}::text is null or n.reason = ${reason})
+    where n.parked_at is not null and n.livemode and (${reason}::text is null or n.reason = ${reason})
       and (${before}::uuid is null
         or (n.parked_at, n.id) < (select o.parked_at, o.id from notifications o where o.id = ${before}))
     order by n.parked_at desc, n.id desc limit ${limit}`

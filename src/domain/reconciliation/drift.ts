@@ -4,6 +4,7 @@ import { newId } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { Credentials } from '../api-keys.ts'
+import { isOfMode } from '../modes.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import {
   rootIdColumn,
@@ -114,10 +115,8 @@ export async function countDrifts(
   sql: Sql,
 ): Promise<{ state: Drift['state']; count: number; oldest_s: number }[]> {
   return await sql<{ state: Drift['state']; count: number; oldest_s: number }[]>`
-    select state, count(*), extract(epoch from now() - min(since))::float8 as oldest_s from drifts d
-    where resolved_at is null
-      and not exists (select from tenants t where t.id = d.tenant_id and t.mode = 'test' offset 0)
-    group by state`
+    select state, count(*), extract(epoch from now() - min(since))::float8 as oldest_s from drifts
+    where resolved_at is null and ${isOfMode(sql, sql`drifts.tenant_id`, true)} group by state`
 }
 
 /** The provider's id of the object from which the row differs; null without an open drift. */

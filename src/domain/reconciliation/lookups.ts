@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { LOOKUP_DELAYS_MS } from '#jobs/job.ts'
+import { isOfMode } from '../modes.ts'
 import { notificationOf, type Notification, type ProviderMode } from '../notifications/notification.ts'
 import type { Arrival } from '../notifications/store.ts'
 import { worksOn } from '../resource.ts'
@@ -36,6 +37,7 @@ const BATCH_SIZE = 10_000
 type StaleRow = {
   resource: ProviderResourceName
   provider: string
+  /** Lookups of a tenant in test mode query the provider of test mode. */
   livemode: boolean
   reference: string | null
   /** The time since which the row's state has not changed; `age_s`: the seconds since then. */
@@ -59,8 +61,8 @@ export async function findStale(sql: Sql, resource: ProviderResourceName, cursor
   const stage = await findStage(sql, rows, cursor)
   const is_job_of_row = sql`j.tenant_id = p.tenant_id and j.resource_id = ${sql(`p.${rootIdColumn(resource)}`)}`
   const stale = await sql<StaleRow[]>`
-    select ${resource} as resource, ${sql(`p.${at_provider.provider}`)} as provider, ${isLive(sql)} as livemode,
-      coalesce(${sql(`p.${at_provider.reference}`)}, (
+    select ${resource} as resource, ${sql(`p.${at_provider.provider}`)} as provider,
+      ${isOfMode(sql, sql`p.tenant_id`, true)} as livemode, coalesce(${sql(`p.${at_provider.reference}`)}, (
         select c.provider_reference from all_jobs j cross join lateral (
           select c.provider_reference from all_provider_calls c
           where c.tenant_id = j.tenant_id and c.job_id = j.id offset 0) c
@@ -90,16 +92,11 @@ export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
       where p.subject = ${resource} and o.tenant_id = p.tenant_id and o.id = p.subject_id`
   })
   const stale = await sql<StaleRow[]>`
-    select p.subject as resource, s.provider, ${isLive(sql)} as livemode, s.reference, s.since,
+    select p.subject as resource, s.provider, ${isOfMode(sql, sql`p.tenant_id`, true)} as livemode, s.reference, s.since,
       extract(epoch from now() - s.since)::float8 as age_s
     from drifts p cross join lateral (${unionAll(sql, rows)}) s
     where p.resolved_at is null and ${stage.within} and p.state <> 'unknown'`
   return { stale, cursor: stage.cursor }
-}
-
-/** Whether the tenant of the row `p` is live: lookups of a tenant in test mode query the provider of test mode. */
-function isLive(sql: Sql): Fragment {
-  return sql`coalesce((select t.mode = 'live' from tenants t where t.id = p.tenant_id), true)`
 }
 
 /**

@@ -1,9 +1,10 @@
-// Counts jobs for the roll-ups: the jobs that finished since the last count, and at intervals all open jobs.
+// Counts jobs of live mode for the roll-ups: those that finished since the last count, and at intervals all open jobs.
 import { z } from 'zod'
 import type { Sql, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { renewRun, type Run } from '../jobs/recurring.ts'
 import { stageOfOpenJob } from '../jobs/states.ts'
+import { isLiveJob } from '../modes.ts'
 import { claimableSince } from '../switches/holds.ts'
 import { ZERO_OPEN, STAGES, type Counter, type OpenFigures } from './columns.ts'
 import { BOUNDS_LITERAL } from './histograms.ts'
@@ -110,15 +111,19 @@ async function findFinished(
   const columns = tx`tenant_id, id, queue, name, state, outcome, attempt, run_at, started_at, finished_at`
   const next = tx`
     where (finished_at, id) > (${after}, ${after_id}) and finished_at < ${to} order by finished_at, id limit ${limit}`
-  const rows = await tx<(FinishedGroup & { scanned: number; last_at: string; last_id: string })[]>`
-    with picked as materialized (
+  type Scanned = { scanned: number; last_at: string; last_id: string }
+  const rows = await tx<((FinishedGroup | { [column in keyof FinishedGroup]: null }) & Scanned)[]>`
+    with scanned as materialized (
       -- After a long interruption, some jobs have moved to the history, so both tables are read.
-      select *, extract(epoch from finished_at - started_at)::float8 * 1000 as run_ms from (
+      select * from (
         (select ${columns} from jobs ${next})
         union all
         (select ${columns} from job_history ${next})
       ) j
       order by finished_at, id limit ${limit}
+    ), picked as materialized (
+      select *, extract(epoch from finished_at - started_at)::float8 * 1000 as run_ms from scanned j
+      where ${isLiveJob(tx, 'j', { reads_many: true })}
     ), ${addingTenants(tx)}, scale as materialized (
       -- The bounds are parsed once: parsing them for each row would take five times as long as everything else.
       select ${BOUNDS_LITERAL}::text::float8[] as bounds
@@ -133,10 +138,13 @@ async function findFinished(
       case when state = 'failed' then count else 0 end as failed,
       case when state = 'discarded' then count else 0 end as discarded,
       case when is_declined then count else 0 end as declined, attempts, wait, run, count,
-      (select count(*) from picked) as scanned, last.finished_at as last_at, last.id as last_id
-    from counted cross join (select finished_at, id from picked order by finished_at desc, id desc limit 1) last`
+      (select count(*) from scanned) as scanned, last.finished_at as last_at, last.id as last_id
+    from (select finished_at, id from scanned order by finished_at desc, id desc limit 1) last
+    left join counted on true`
   const [first] = rows
-  const groups = rows.map(({ scanned: _scanned, last_at: _at, last_id: _id, ...group }) => group)
+  const groups = rows.flatMap(({ scanned: _scanned, last_at: _at, last_id: _id, ...group }) =>
+    group.minute === null ? [] : [group],
+  )
   if (first === undefined || first.scanned < limit) return { groups, reached: null }
   return { groups, reached: { after: first.last_at, after_id: first.last_id } }
 }
@@ -164,9 +172,10 @@ async function sample(
     from (
       select queue, name, ${claimableSince(tx)} as since, created_at, refused_since is not null as refused, in_doubt,
         ${stageOfOpenJob(tx)} as stage
-      from jobs j where finished_at is null
+      from jobs j where finished_at is null and ${isLiveJob(tx, 'j', { reads_many: true })}
       union all
       select queue, name, null, created_at, false, false, 'finished' from jobs where finished_at >= ${at}
+        and ${isLiveJob(tx, 'jobs', { reads_many: true })}
     ) j
     group by queue, name`
   const minute = `${at.slice(0, 16)}:00.000000Z`

@@ -4,6 +4,7 @@ import { AI, EMAIL, SMS, type ProviderOperation } from '#core/config/providers.t
 import type { VariableName } from '#core/config/variables.ts'
 import { metrics } from '#core/metrics.ts'
 import type { WorkerContext } from '../context.ts'
+import { isTestAttempt } from '../job-log.ts'
 
 const OPTIONAL_PROVIDERS = {
   email: { provider: EMAIL.provider, area: 'messages', needs: EMAIL.credentials },
@@ -40,7 +41,7 @@ export function recordMissingCredentials(
   operation: ProviderOperation,
 ): string {
   const { provider } = OPTIONAL_PROVIDERS[role]
-  metrics.misconfigured.inc({ provider })
+  if (!isTestAttempt()) metrics.misconfigured.inc({ provider })
   context.provider_watch.ended(provider, { operation, outcome: 'misconfigured', duration_ms: 0 })
   return missingText(context, role)
 }

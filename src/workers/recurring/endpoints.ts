@@ -21,7 +21,7 @@ const SKIPPED_REASONS: Record<
  * workers.
  */
 export function startEndpointNotices(context: WorkerContext): Loop[] {
-  const { sql, log, database, idleness, vault, hashOf, config } = context
+  const { sql, log, database, idleness, vault, hashOf, config, modes } = context
   const { SYSTEM_EMAIL_FROM: from, ADDRESS_KEY } = config
   if (from === undefined || ADDRESS_KEY === undefined) {
     const missing = from === undefined ? 'EMAIL_FROM' : 'ADDRESS_KEY'
@@ -47,6 +47,8 @@ export function startEndpointNotices(context: WorkerContext): Loop[] {
             log.warn({ tenant_id, endpoint_id: id }, message)
             continue
           }
+          // A twin has no contact, because nobody has to act for a test.
+          if ((await modes.modeOf(tenant_id)) === 'test') continue
           metrics.endpointsDisabled.inc({ reason })
           if (how === 'email')
             log.info({ tenant_id, endpoint_id: id }, 'the tenant is notified of a disabled endpoint')

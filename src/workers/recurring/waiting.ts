@@ -31,7 +31,7 @@ export function compareWaitingNotifications(
       found = compared.length
       for (const notification of compared) {
         if (notification.state === 'waiting') continue
-        metrics.notificationsWaited.inc({ state: notification.state })
+        if (notification.livemode) metrics.notificationsWaited.inc({ state: notification.state })
         job_log.waited(notification)
       }
     },

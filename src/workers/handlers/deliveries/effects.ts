@@ -1,7 +1,7 @@
 // The step that settles an attempt at a delivery.
 import { metrics } from '#core/metrics.ts'
 import { settleDeliveries, type DeliveryChange } from '#domain/deliveries/settle.ts'
-import { addLogFacts } from '../../job-log.ts'
+import { addLogFacts, isTestAttempt } from '../../job-log.ts'
 import { onceWritten, createSettlingStep, type Effects } from '../../settle.ts'
 
 /** Attempts at one delivery never share a statement, because a statement writes each row once. */
@@ -15,7 +15,7 @@ const DELIVERY = createSettlingStep<{ change: DeliveryChange }>(
 export function deliveryEffects(change: DeliveryChange): Effects {
   const { result, attempt } = change
   return onceWritten(DELIVERY({ change }), () => {
-    metrics.deliveryAttempts.inc({ result })
+    if (!isTestAttempt()) metrics.deliveryAttempts.inc({ result })
     addLogFacts({ status_code: attempt?.status_code ?? null, result })
   })
 }

@@ -6,6 +6,7 @@ import { settleNotifications, type NotificationSettlement } from '#domain/notifi
 import { PROVIDER_LEAD_MS } from '#domain/reconciliation/drift.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, park, unanswered, type Decision } from '../../decision.ts'
+import { isTestAttempt } from '../../job-log.ts'
 import { onceWritten, createSettlingStep, type Effects, type SettlementDetails } from '../../settle.ts'
 
 /**
@@ -90,7 +91,7 @@ export function parkFor(
     return park(REASONS[reason], { code: reason, delay_ms, effects })
   }
   const effects = onceWritten(notificationEffects(notification, 'ignored', { reason, ...about }), () => {
-    metrics.notificationsIgnored.inc({ reason })
+    if (!isTestAttempt()) metrics.notificationsIgnored.inc({ reason })
     const { id, kind, object_id } = notification
     if (reason !== 'not_ours')
       log.warn(

@@ -8,6 +8,7 @@ import { lacksFunds, type ProcessorPayout } from '#providers/payouts.ts'
 import { isUncovered, NOT_COVERED } from '#domain/payouts/uncovered.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, failed, retry, rotate, type Decision } from '../../decision.ts'
+import { isTestAttempt } from '../../job-log.ts'
 import { IRREVERSIBLE, filteredListRange } from '../absence.ts'
 import { UNREACHABLE } from '../calls.ts'
 import { changeAtProvider, MAX_GENERATIONS } from '../change.ts'
@@ -140,7 +141,7 @@ function refused(
   failure: { code: string; message: string; processor_code?: string },
 ): Decision {
   if (!lacksFunds({ failure })) return failed(failure, { effects: payoutEffects(job, 'refused', failure) })
-  metrics.platformLacksFunds.inc()
+  if (!isTestAttempt()) metrics.platformLacksFunds.inc()
   log.error(
     { job_id: job.id, ...idsOf(job), currency: job.call.request.currency },
     "a payout is parked: the platform's balance at the processor is too low for it. Add funds there, then retry the job",
