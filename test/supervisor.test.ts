@@ -41,6 +41,7 @@ type Dev = {
   metrics_url: string
   dashboard: { url: string }
   api_key: string
+  test_api_key: string
   redis_url: string
 }
 

@@ -6,6 +6,7 @@ type BannerFacts = {
   webhooks_url: string
   metrics_url: string
   api_key: string
+  test_api_key: string
   dashboard: { url: string; email?: string; password?: string }
 }
 
@@ -53,12 +54,14 @@ const EXAMPLES: { area: Area; commands: (facts: BannerFacts) => string }[] = [
 
 /** `notes`: lines about embedded servers, emulators and areas. `areas`: the deployed areas. */
 export function banner(facts: BannerFacts, notes: string[], areas: Area[], dev_file: string): string {
-  const { api_url, webhooks_url, metrics_url, dashboard } = facts
+  const { api_url, webhooks_url, metrics_url, api_key, test_api_key, dashboard } = facts
   const examples = EXAMPLES.filter(({ area }) => areas.includes(area))
   return `
 Sluice is running.
 
   API          ${api_url}
+  API key      ${api_key}
+  Test mode    ${test_api_key}
   Guides       ${api_url}/docs/guides
   Reference    ${api_url}/docs
   Dashboard    ${dashboard.url}${signInNote(dashboard)}
@@ -66,7 +69,7 @@ Sluice is running.
   Metrics      ${metrics_url}/metrics
   ${notes.join('\n  ')}
 
-${examples.map(({ commands }) => commands(facts)).join('')}The addresses, the key and the password are also in ${dev_file}. Ctrl-C stops everything.
+${examples.map(({ commands }) => commands(facts)).join('')}The addresses, the keys and the password are also in ${dev_file}. Ctrl-C stops everything.
 `
 }
 

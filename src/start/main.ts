@@ -4,36 +4,31 @@ import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { ConfigError, loadConfig, queueConfig, type Config } from '#core/config.ts'
 import { requiredVariables } from '#core/config/readers.ts'
-import { connectDatabase } from '#core/pool.ts'
 import { databaseError } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'
 import { migrate } from '#core/migrate.ts'
 import { run, printStatus, writeToConsole, type StartedProcess } from '#core/run.ts'
 import { drain, helpOf, serveOperations } from '#core/service.ts'
 import { checkAddresses, listenAddresses } from '#core/startup.ts'
-import { createApiKey, findCredentials } from '#domain/api-keys.ts'
-import { areasOf, SCOPES } from '#domain/areas.ts'
-import { commandActor } from '#domain/people/operator-here.ts'
-import { ensureTenant, setTenantContact } from '#domain/tenants.ts'
+import { areasOf } from '#domain/areas.ts'
 import { areaNotes, banner } from './banner.ts'
 import { lockFolder, unusable, type LockedFolder } from './data-dir.ts'
+import { ensureDemo, type Demo } from './demo.ts'
 import { emulatorAddresses, emulatorVariables, providerNotes, type EmulatorListener } from './emulators.ts'
 import { openOwnFile, readOwnFile, writeOwnFile } from './files.ts'
 import { createServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
-import { ensureOwner, type DashboardLogin } from './owner.ts'
 import { buildStalePages } from './pages.ts'
 import { chooseAddresses, type PartAddresses } from './addresses.ts'
 import { startPostgres } from './postgres.ts'
 import { networkNotes, programsOf } from './programs.ts'
 import { startRedis } from './redis.ts'
-import { loadSecrets, saveSecrets, type Secrets } from './secrets.ts'
+import { loadSecrets } from './secrets.ts'
 import { superviseServer } from './servers.ts'
 import { createProgress, secondsSince, type StartStep } from './steps.ts'
 import { supervise, type SupervisedPart } from './supervisor.ts'
 import { createTerminalWriter } from './terminal.ts'
 
-const DEMO_TENANT = 'demo'
 const DEMO_CONTACT = 'ops@shop.example'
 
 /** The context that the steps of the start share. `cleanup` stops everything that was started, in reverse order. */
@@ -50,8 +45,6 @@ type Start = {
   /** Lines of the banner. */
   notes: string[]
 }
-
-type Demo = { tenant_id: string; api_key: string; login: DashboardLogin | null }
 
 /** Starts everything. `close` stops everything in order and finishes work in progress. */
 export async function startAll(provided: Config): Promise<StartedProcess> {
@@ -104,8 +97,8 @@ export async function startAll(provided: Config): Promise<StartedProcess> {
     await step('Migrations', () => migrateAll(config, DATABASE_URL, log))
     // A contact is set only with the SMTP emulator, whose inbox receives all email.
     const contact = addresses.emulators.has('smtp') ? DEMO_CONTACT : null
-    const demo = await step('Demo tenant, API key and user', () =>
-      seed(DATABASE_URL, data_dir, secrets, contact),
+    const demo = await step('Demo tenant, API keys and user', () =>
+      ensureDemo(DATABASE_URL, data_dir, secrets, contact),
     )
 
     warnOfStripeSecret(start, provided, addresses)
@@ -202,7 +195,7 @@ function warnOfStripeSecret({ log, notes }: Start, provided: Config, { emulators
   notes.push(`WARNING      ${warning}`)
 }
 
-/** The content of `dev.json`: addresses, and the keys of the demo tenant. */
+/** The content of `dev.json`: addresses, and the keys of the demo tenant in both modes. */
 function devFileOf(
   config: Config,
   addresses: PartAddresses,
@@ -214,6 +207,7 @@ function devFileOf(
     webhooks_url: config.WEBHOOKS_URL,
     metrics_url,
     api_key: demo.api_key,
+    test_api_key: demo.test_api_key,
     tenant_id: demo.tenant_id,
     dashboard: { url: config.DASHBOARD_URL ?? addresses.dashboard.url, ...demo.login },
     database_url: config.DATABASE_URL,
@@ -261,34 +255,6 @@ function refuseInProduction(config: Config): void {
   throw new ConfigError(
     `In production these must be set: ${missing.join(', ')}. To run embedded servers and emulators nevertheless: ALLOW_EMULATORS=true`,
   )
-}
-
-/**
- * Creates the demo tenant, a key with every scope and a user of the dashboard, unless an earlier start of this folder
- * has created them. `contact`: the contact of the tenant, which is set only if the tenant has none.
- */
-async function seed(
-  database_url: string,
-  data_dir: string,
-  secrets: Secrets,
-  contact: string | null,
-): Promise<Demo> {
-  const sql = connectDatabase(database_url, { max: 1, application_name: 'sluice-start' })
-  try {
-    const tenant = await ensureTenant(sql, DEMO_TENANT, 'Demo')
-    const by = commandActor('npm start', tenant.id)
-    if (tenant.contact_email === null && contact !== null) await setTenantContact(sql, tenant.id, contact, by)
-    if ((await findCredentials(sql, secrets.api_key)) === undefined) {
-      const input = { name: 'Demo', scopes: [...SCOPES], expires_at: null }
-      const key = await createApiKey(sql, tenant, input, by)
-      secrets.api_key = key.secret
-      saveSecrets(data_dir, secrets)
-    }
-    const login = await ensureOwner(sql, tenant.id, data_dir, secrets)
-    return { tenant_id: tenant.id, api_key: secrets.api_key, login }
-  } finally {
-    await sql.end()
-  }
 }
 
 if (import.meta.main) {

@@ -9,6 +9,8 @@ import { readOwnFile, replaceOwnFile } from './files.ts'
 const secretsSchema = z.looseObject({
   /** Empty until the demo tenant has a key. */
   api_key: z.string(),
+  /** Empty until the twin of the demo tenant has a key. */
+  test_api_key: z.string().default(''),
   encryption_key: z.string(),
   stripe_webhook_secret: z.string(),
   address_key: z.string(),
@@ -33,6 +35,7 @@ export function loadSecrets(data_dir: string, database: string | null): Secrets 
   if (stored === undefined) {
     const secrets = {
       api_key: '',
+      test_api_key: '',
       encryption_key: newKey(),
       stripe_webhook_secret: `whsec_${randomBytes(24).toString('hex')}`,
       address_key: newKey(),
