@@ -340,7 +340,8 @@ begin
     to sluice_service;
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
-    sequence_events(integer), sequence_events(integer, timestamptz), audit_hash(audit_entries) to sluice_worker;
+    sequence_events(integer), sequence_events(integer, timestamptz), audit_hash(audit_entries),
+    drop_test_rows(text, uuid, integer), drop_test_history(uuid, integer), drop_test_notifications(integer) to sluice_worker;
   grant execute on function fill_party(text, uuid, uuid, jsonb), subject_fingerprint(text, uuid, uuid),
     unknown_destination(), placeholder_keys(uuid) to sluice_api;
   grant execute on function complete_recipient(uuid, uuid, text, text, text), unknown_destination(), unknown_text(),

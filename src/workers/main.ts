@@ -41,6 +41,7 @@ import { startRetention } from './recurring/retention.ts'
 import { startGauges } from './recurring/gauges.ts'
 import { startHoldExpiry } from './recurring/holds.ts'
 import { startRollups } from './recurring/rollups.ts'
+import { startTestDataRetention } from './recurring/test-data.ts'
 import { startVerificationExpiry } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
 import { traceCall } from './job-span.ts'
@@ -219,6 +220,7 @@ function startRecurring(
     startAccountDiscovery(context),
     startRollups(context),
     startRetention(context, { ...config.RETENTION_DAYS, events: config.EVENT_RETENTION_DAYS }),
+    startTestDataRetention(context),
     startAudits(context, config.AUDIT_EVERY_S),
     ...(rolesOfQueues(queues).includes('processor')
       ? [

@@ -8,6 +8,7 @@ const DESCRIPTIONS: Record<string, string> = {
   audit: 'Checks the books, jobs and events that changed since the last run.',
   reconciling: 'Looks up rows without progress at their providers, and updates the drifts of unknown jobs.',
   'roll-ups': 'Counts jobs and payments per minute and per hour, for figures and charts.',
+  'data of test mode': 'Drops what tenants in test mode created more than 90 days ago.',
   'moving finished jobs': 'Moves finished jobs into the history.',
   'moving notifications': 'Moves finished notifications into the history.',
   'received SMS':
