@@ -1,5 +1,6 @@
 // The conditions of job filters and the sources of their results. All job searches are built from these parts.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { isLiveJob } from '../modes.ts'
 
 /**
  * The filters by state: each state, and `all`, `open` (not finished), `parked` (waits for an operator) and `retrying`
@@ -54,9 +55,17 @@ export function matchingJobs(sql: Sql | Tx, conditions: JobConditions): Fragment
   return sql`(select j.id from jobs j where true ${matchesConditions(sql, conditions)})`
 }
 
-/** The conditions on the job `j`, each preceded by `and`. */
-export function matchesConditions(sql: Sql | Tx, conditions: JobConditions): Fragment {
+/**
+ * The conditions on the job `j`, each preceded by `and`. A filter that names no tenant and no row matches live mode
+ * only, unless the search has a text (`has_text`), which may be an id.
+ */
+export function matchesConditions(
+  sql: Sql | Tx,
+  conditions: JobConditions,
+  { has_text = false }: { has_text?: boolean } = {},
+): Fragment {
   const { state, queue, name, tenant_id, resource_id, ...times } = conditions
+  const is_any_mode = has_text || tenant_id !== undefined || resource_id !== undefined
   const parts: Fragment[] = [
     ...(OPEN_FILTERS.has(state) ? [sql`and j.finished_at is null`] : []),
     ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
@@ -68,6 +77,7 @@ export function matchesConditions(sql: Sql | Tx, conditions: JobConditions): Fra
     ...(resource_id === undefined ? [] : [sql`and j.resource_id = ${resource_id}`]),
     within(sql, 'created_at', times.created_from, times.created_to),
     within(sql, 'finished_at', times.finished_from, times.finished_to),
+    ...(is_any_mode ? [] : [sql`and ${isLiveJob(sql, 'j')}`]),
   ]
   return parts.reduce((all, each) => sql`${all} ${each}`)
 }

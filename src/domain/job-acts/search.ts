@@ -41,8 +41,8 @@ const ONE_SNAPSHOT = 'isolation level repeatable read read only'
 const MAX_SORTED = 5_000
 
 /**
- * `tenant`: the slug of a live tenant, or an id. `search`: see `findNamedJobs`; a text that names nothing is searched in errors and
- * request ids.
+ * `tenant`: the slug of a live tenant, or an id. Without a tenant, a row or a text, only jobs of live mode are found.
+ * `search`: see `findNamedJobs`; a text that names nothing is searched in errors and request ids.
  */
 export const jobFiltersSchema = z.strictObject({
   state: z.enum(JOB_FILTERS).default('open'),
@@ -243,6 +243,7 @@ function scansOf(
       ? sql``
       : sql`and (j.request_id = ${text} or j.provider_reference = ${text}
           or position(lower(${text}) in lower(${jobErrorMessage(sql, 'j.last_error')})) > 0)`
+  const has_text = named !== undefined || text !== undefined
   return sourcesOf(sql, section, conditions, { is_sortable }).map(({ table, key: column, base }) => {
     const key = sql(`j.${column}`)
     const onwards =
@@ -258,7 +259,7 @@ function scansOf(
         : sql`(select ${jobColumns(sql)} from ${sql(table)} j where ${named(sql)} offset 0) j`
     return {
       inner: sql`select ${jobColumns(sql)}, ${key} as at from ${rows} where ${base} ${onwards}`,
-      outer: sql`${matchesConditions(sql, conditions)} ${reported}`,
+      outer: sql`${matchesConditions(sql, conditions, { has_text })} ${reported}`,
       key: sql`${key}`,
       table,
     }

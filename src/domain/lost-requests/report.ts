@@ -1,6 +1,7 @@
 // Finds the accepted requests that a switch of the database has lost, and reports them.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { insertingEvents } from '../events.ts'
+import { isOfMode } from '../modes.ts'
 import { isPlaceholder } from '../recovered/parties.ts'
 import { RESOURCE_NAMES, resourceOf, type ResourceName } from '../resources.ts'
 import { canReportLosses, mayHaveLost } from '../switches/losses.ts'
@@ -128,15 +129,17 @@ export function pathOfRoute(route: string): string {
   return `${method} ${path.replaceAll(/:\w+/g, () => values.shift() ?? '')}`
 }
 
-/** The lost requests of all tenants: their number, and the latest, at most `limit`. `tenant`: its slug. */
+/** The lost requests of all live tenants: their number, and the latest, at most `limit`. `tenant`: its slug. */
 export async function findLostRequests(
   sql: Sql,
   limit: number,
 ): Promise<{ count: number; latest: (LostRequest & { tenant: string; switch_number: number })[] }> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::integer as count from lost_requests l`
+  const is_live = isOfMode(sql, sql`l.tenant_id`, true)
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::integer as count from lost_requests l where ${is_live}`
   const latest = await sql<(LostRequest & { tenant: string; switch_number: number })[]>`
     select tenant_id, (select t.slug from tenants t where t.id = l.tenant_id) as tenant, id, idempotency_key, path,
-      resource_id, accepted_at, switch_number from lost_requests l
+      resource_id, accepted_at, switch_number from lost_requests l where ${is_live}
     order by accepted_at desc, id desc limit ${limit}`
   return { count: row!.count, latest }
 }

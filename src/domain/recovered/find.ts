@@ -27,7 +27,7 @@ export const recoveredRowsSchema = z.object({
 type RecoveredRows = z.output<typeof recoveredRowsSchema>
 type RecoveredRow = RecoveredRows['latest'][number]
 
-/** The rows that were made again since the last switch that can have lost any, by their events. */
+/** The rows of live tenants that were made again since the last switch that can have lost any, by their events. */
 export async function findRecoveredRows(sql: Sql): Promise<RecoveredRows> {
   const resources = RESOURCE_NAMES.filter((name) => 'recovered' in resourceOf(name).events)
   const rows = await sql<(RecoveredRow & { rows: number })[]>`
@@ -42,6 +42,7 @@ export async function findRecoveredRows(sql: Sql): Promise<RecoveredRows> {
           where f.tenant_id = t.id and f.type = wanted.resource || '.recovered'
             and f.created_at >= switch.switched_at
           order by f.sequence desc limit ${MAX_COUNTED}) f
+      where t.mode = 'live'
     )
     select f.resource, f.rows, e.subject_id, f.tenant, f.recovered_at,
       coalesce(e.data ->> 'id', e.subject_id::text) as resource_id
