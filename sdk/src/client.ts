@@ -4,7 +4,9 @@ import { SluiceConnectionError, SluiceErrorOf, SluiceTimeoutError, type SluiceEr
 import type { ErrorBody } from './generated/schemas.ts'
 
 export type SluiceOptions = {
-  /** `sk_live_...` or `sk_test_...`. Without a key, no `Authorization` header is sent: for pages with a session cookie. */
+  /**
+   * `sk_live_...` or `sk_test_...`. Without a key, no `Authorization` header is sent: for pages with a session cookie.
+   */
   api_key?: string | undefined
   /** The URL of the API: `https://api.example.com`, or `/api` on the host of the page. */
   base_url: string

@@ -8,8 +8,8 @@ import { observeTraced, traceLabels } from './tracing.ts'
 type RequestFields = (request: FastifyRequest) => Record<string, unknown>
 
 /**
- * Measures the answers of a listener, and logs failures and a share of the others. `isMeasured`: false for requests that
- * count in no metric.
+ * Measures the answers of a listener, and logs failures and a share of the others. `isMeasured`: false for requests
+ * that count in no metric.
  */
 export function reportAnswers(
   app: FastifyInstance,

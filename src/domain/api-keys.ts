@@ -1,5 +1,5 @@
-// API keys: `sk_live_<tenant>_<random32>` and, for test mode, `sk_test_<tenant>_<random32>`. They are shown once, stored
-// as a hash, and limited to scopes.
+// API keys: `sk_live_<tenant>_<random32>` and, for test mode, `sk_test_<tenant>_<random32>`. They are shown once,
+// stored as a hash, and limited to scopes.
 import { createHash, randomInt } from 'node:crypto'
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'

@@ -16,7 +16,8 @@ export type Demo = { tenant_id: string; api_key: string; test_api_key: string; l
 
 /**
  * Creates the demo tenant with its twin, a key of each with every scope, and a user of the dashboard, unless an earlier
- * start of this folder has created them. `contact`: the contact of the tenant, which is set only if the tenant has none.
+ * start of this folder has created them. `contact`: the contact of the tenant, which is set only if the tenant has
+ * none.
  */
 export async function ensureDemo(
   database_url: string,

@@ -23,8 +23,8 @@ export async function enterMode(
 }
 
 /**
- * The decision for a job whose provider test mode lacks: the job waits for a worker that has it. Undefined for any other
- * job.
+ * The decision for a job whose provider test mode lacks: the job waits for a worker that has it. Undefined for any
+ * other job.
  */
 export function decideMissingProvider(
   { livemode, configured }: WorkerContext,

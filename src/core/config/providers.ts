@@ -89,8 +89,8 @@ type ProviderFacts = {
 }
 
 /**
- * The name under which everything is kept that belongs to a provider and to no tenant, such as its accounts and outages.
- * Test mode has an account of its own: its calls neither count for live ones nor prove anything about them.
+ * The name under which everything is kept that belongs to a provider and to no tenant, such as its accounts and
+ * outages. Test mode has an account of its own: its calls neither count for live ones nor prove anything about them.
  */
 export function providerKey(provider: string, livemode: boolean): string {
   return livemode ? provider : `${provider}${TEST_SUFFIX}`

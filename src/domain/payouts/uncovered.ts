@@ -26,8 +26,8 @@ type ShortAccount = CurrencyAccount & { missing_minor: number }
 
 /**
  * Fails payouts of live tenants that have certainly not been sent and that their accounts do not cover any more, the
- * newest first, until the rest is covered. Returns how many. At most `limit` payouts of one account fail in one transaction. Run it
- * while payouts wait.
+ * newest first, until the rest is covered. Returns how many. At most `limit` payouts of one account fail in one
+ * transaction. Run it while payouts wait.
  */
 export async function failUncoveredPayouts(sql: Sql, limit = 500): Promise<number> {
   let total = 0

@@ -35,7 +35,8 @@ export async function findSignedIn(sql: Sql, session_id: string): Promise<Signed
     left join lateral (
       select t.id, t.slug, t.name, coalesce(m.role, 'operator') as role
       from tenants t left join members m on m.tenant_id = t.id and m.user_id = u.id
-      where t.mode = 'live' and ((t.id = s.selected_tenant_id and (m.user_id is not null or (u.is_operator and t.id <> ${SYSTEM_TENANT_ID})))
+      where t.mode = 'live' and (
+        (t.id = s.selected_tenant_id and (m.user_id is not null or (u.is_operator and t.id <> ${SYSTEM_TENANT_ID})))
         or (s.selected_tenant_id is null and m.user_id is not null))
       order by m.created_at, t.id limit 1
     ) t on true
@@ -61,7 +62,7 @@ export async function selectTenant(sql: Sql, session_id: string, tenant_id: stri
   const { count } = await sql`
     update user_sessions s set selected_tenant_id = ${tenant_id}
     from users u
-    where s.id = ${session_id} and u.id = s.user_id 
+    where s.id = ${session_id} and u.id = s.user_id
       and exists (select from tenants where id = ${tenant_id} and mode = 'live')
       and ((u.is_operator and ${tenant_id}::uuid <> ${SYSTEM_TENANT_ID}) or exists (
         select from members m where m.tenant_id = ${tenant_id} and m.user_id = u.id))`

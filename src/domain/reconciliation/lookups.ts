@@ -92,8 +92,8 @@ export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
       where p.subject = ${resource} and o.tenant_id = p.tenant_id and o.id = p.subject_id`
   })
   const stale = await sql<StaleRow[]>`
-    select p.subject as resource, s.provider, ${isOfMode(sql, sql`p.tenant_id`, true)} as livemode, s.reference, s.since,
-      extract(epoch from now() - s.since)::float8 as age_s
+    select p.subject as resource, s.provider, ${isOfMode(sql, sql`p.tenant_id`, true)} as livemode, s.reference,
+      s.since, extract(epoch from now() - s.since)::float8 as age_s
     from drifts p cross join lateral (${unionAll(sql, rows)}) s
     where p.resolved_at is null and ${stage.within} and p.state <> 'unknown'`
   return { stale, cursor: stage.cursor }
@@ -161,7 +161,8 @@ export function requestLookup(
 /**
  * A part of a statement: requests lookups of objects of a resource, which are stored when the statement commits.
  * `lookups` selects `provider, reference, name` as for `requestLookup`, and the `tenant_id` of the row. Each is stored
- * as a waiting notification without a reported status: it gets its job, and the mode of its tenant, when it is compared.
+ * as a waiting notification without a reported status: when it is compared, it gets its job, and the mode of its
+ * tenant.
  */
 export function requestingLookups(sql: Sql | Tx, resource: ResourceName, lookups: Fragment): Fragment {
   return sql`

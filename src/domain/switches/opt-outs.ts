@@ -70,8 +70,8 @@ export function awaitsLists(sql: Sql | Tx): Fragment {
 }
 
 /**
- * Whether the job `j` sends an SMS and waits until the texts have been read. A lookup does not wait, nor does a tenant in
- * test mode, whose SMS reach nobody.
+ * Whether the job `j` sends an SMS and waits until the texts have been read. A lookup does not wait, nor does a tenant
+ * in test mode, whose SMS reach nobody.
  */
 export function jobAwaitsOptOuts(sql: Sql): Fragment {
   const operation = 'send_sms' satisfies CallOperation
