@@ -28,12 +28,16 @@ export type NotificationRefusals = {
   mode(request: FastifyRequest, reply: FastifyReply): FastifyReply
 }
 
-/** Refuses and counts the notifications of one provider. */
-export function createNotificationRefusals(provider: string, log: Log): NotificationRefusals {
+/** Refuses the notifications of one provider, and counts them. `livemode` false: those of test mode, not counted. */
+export function createNotificationRefusals(
+  provider: string,
+  log: Log,
+  { livemode = true }: { livemode?: boolean } = {},
+): NotificationRefusals {
   // From 0, so that Prometheus sees also the first refusal as an increase.
-  for (const reason of REASONS) metrics.notificationsRefused.inc({ provider, reason }, 0)
+  if (livemode) for (const reason of REASONS) metrics.notificationsRefused.inc({ provider, reason }, 0)
   const warn = throttle((suppressed, reason: string, ip: string) =>
-    log.warn({ provider, verdict: reason, ip, suppressed }, 'a notification was refused'),
+    log.warn({ provider, livemode, verdict: reason, ip, suppressed }, 'a notification was refused'),
   )
   const refuse = (
     reason: Reason,
@@ -41,7 +45,7 @@ export function createNotificationRefusals(provider: string, log: Log): Notifica
     { ip }: FastifyRequest,
     reply: FastifyReply,
   ) => {
-    metrics.notificationsRefused.inc({ provider, reason })
+    if (livemode) metrics.notificationsRefused.inc({ provider, reason })
     warn(reason, ip)
     return reply.code(400).send({ error })
   }

@@ -31,6 +31,7 @@ function stripeRoute(
   const testSecrets = deriveFrom(() => config.STRIPE_TEST_WEBHOOK_SECRET ?? '', list)
   const currentLiveModes = createAccountModes(sql, PAYMENTS.provider)
   const refuse = createNotificationRefusals('stripe', log)
+  const refuseTest = createNotificationRefusals('stripe', log, { livemode: false })
 
   // Refuses a header that cannot be valid, before the body is read.
   async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
@@ -47,7 +48,8 @@ function stripeRoute(
     if (verdict !== 'valid') return await refuse.signature(verdict, request, reply)
     const body = parseJson(raw)
     const accepted_modes = livemode ? currentLiveModes() : TEST_MODE
-    if (!isOfMode(body, accepted_modes)) return await refuse.mode(request, reply)
+    const refuseVerified = livemode ? refuse : refuseTest
+    if (!isOfOneMode(body, accepted_modes)) return await refuseVerified.mode(request, reply)
     const event = readEvent(body)
     // Events in formats that are not stored, such as thin events, are accepted, although they concern no resource here:
     // Stripe would send a refused event for three days and then disable the endpoint.
@@ -57,7 +59,7 @@ function stripeRoute(
     }
     // An event with the type of our own lookup requests is refused: the ids in a lookup request are trusted, so only
     // Sluice may write one.
-    if (event === undefined || event.kind === LOOKUP_KIND) return await refuse.content(request, reply)
+    if (event === undefined || event.kind === LOOKUP_KIND) return await refuseVerified.content(request, reply)
     const notification = notificationOf({ provider: 'stripe', livemode }, event)
     const is_new = await storeNotification(notification, request, reply)
     return { received: true, ...(!is_new && { duplicate: true }) }
@@ -67,7 +69,7 @@ function stripeRoute(
 const eventMode = z.object({ livemode: z.boolean() })
 
 /** Whether an event is of one of these modes. Empty: they are not known. An event that names no mode is of any. */
-function isOfMode(body: unknown, modes: ReadonlySet<string>): boolean {
+function isOfOneMode(body: unknown, modes: ReadonlySet<string>): boolean {
   const livemode = eventMode.safeParse(body).data?.livemode
   return livemode === undefined || modes.size === 0 || modes.has(livemode ? 'live' : 'test')
 }
