@@ -3,6 +3,7 @@ import { describe, expect, test as anyTest } from 'vitest'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
 import { keysCommand } from '#commands/keys.ts'
 import { missingInTestMode } from '#domain/areas.ts'
 import { createModeCache } from '#domain/modes.ts'
@@ -286,6 +287,41 @@ describe('the processor', () => {
     const live = await authorizedPayment(world.client)
     const made = (await world.provider('stripe').effects()).map(({ payment_intent }) => payment_intent)
     expect(new Set(made)).toEqual(new Set([live.processor_reference]))
+  })
+})
+
+/** How often each of these was measured in this process, which runs all parts but the accounts. */
+async function measuredCounts(): Promise<Record<string, number>> {
+  const counted = [
+    ['requests', metrics.request, { route: '/v1/payments', method: 'POST' }],
+    ['calls', metrics.providerCall, { operation: 'authorize' }],
+    ['waits', metrics.jobWait, { job: 'payment.authorize' }],
+    ['attempts', metrics.jobRun, { job: 'payment.authorize' }],
+    ['jobs', metrics.jobTotal, { job: 'payment.authorize' }],
+  ] as const
+  const counts = counted.map(async ([name, metric, wanted]) => {
+    const { values } = await metric.get()
+    const counts = values.filter(
+      ({ metricName, labels }) =>
+        metricName?.endsWith('_count') === true &&
+        Object.entries(wanted).every(([label, value]) => labels[label as never] === value),
+    )
+    return [name, counts.reduce((sum, { value }) => sum + value, 0)] as const
+  })
+  return Object.fromEntries(await Promise.all(counts))
+}
+
+test('metrics measure nothing of test mode', async ({ world }) => {
+  await world.drain()
+  const before = await measuredCounts()
+  await authorizedPayment(world.twin)
+  await world.drain()
+  // Whatever the twin's job left to measure has been measured before the end of a later one.
+  await authorizedPayment(world.client)
+  await eventually(async () => {
+    const after = await measuredCounts()
+    const added = Object.entries(after).map(([name, count]) => [name, count - before[name]!])
+    expect(Object.fromEntries(added)).toEqual({ requests: 1, calls: 1, waits: 1, attempts: 1, jobs: 1 })
   })
 })
 

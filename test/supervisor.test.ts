@@ -134,6 +134,18 @@ describe('a running system', () => {
     expect(await readCommandErrors()).toEqual(['', '', ''])
   })
 
+  test('prints a key of each mode, and each reaches records of its mode only', async () => {
+    expect(running.output()).toContain(`API key      ${dev.api_key}`)
+    expect(running.output()).toContain(`Test mode    ${dev.test_api_key}`)
+    const [live, of_twin] = [dev.api_key, dev.test_api_key].map((key) => createClient(dev.api_url, key))
+    const created = await of_twin!.post('/v1/customers', { idempotency_key: freshKey() })
+    expect(created.body).toMatchObject({ livemode: false })
+    expect((await live!.get(`/v1/customers/${created.body.id}`)).status).toBe(404)
+    expect((await live!.post('/v1/customers', { idempotency_key: freshKey() })).body).toMatchObject({
+      livemode: true,
+    })
+  })
+
   test('has a dashboard address whose host name is valid for passkeys', async () => {
     expect(dev.dashboard.url).toMatch(/^http:\/\/localhost:\d+$/)
     const page = await fetch(dev.dashboard.url)
