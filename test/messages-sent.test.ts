@@ -143,15 +143,18 @@ describe('an SMS', () => {
       insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, applied_at)
       select id, provider, account, event_id, kind, object_id, '{}', 'ignored', now()
       from jsonb_to_record(${world.sql.json(
-        notificationOf({ provider: 'twilio', livemode: true }, {
-          account: world.env['TWILIO_ACCOUNT_SID']!,
-          event_id: `${sid}:delivered`,
-          kind: 'sms.delivered',
-          object_id: sid,
-          payload: {},
-          is_relevant: true,
-          reported: null,
-        }),
+        notificationOf(
+          { provider: 'twilio', livemode: true },
+          {
+            account: world.env['TWILIO_ACCOUNT_SID']!,
+            event_id: `${sid}:delivered`,
+            kind: 'sms.delivered',
+            object_id: sid,
+            payload: {},
+            is_relevant: true,
+            reported: null,
+          },
+        ),
       )}) as n(id uuid, provider text, account text, event_id text, kind text, object_id text)`
     void twilio.control('POST', `/messages/${sid}/settle`, { status: 'delivered' })
     await eventually(async () => expect((await smsTo(world, body.to))[0].status).toBe('delivered'))

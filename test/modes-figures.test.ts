@@ -73,12 +73,25 @@ describe('figures', () => {
       due: (await countOpenJobs(sql)).find(({ queue }) => queue === 'payments')?.due ?? 0,
       searched: (await countJobs(sql, { state: 'open' })).count,
     })
-    const none = { retrying: 0, applied: 0, unknown: 0, shown: false, gauge: [] as boolean[], due: 0, searched: 0 }
+    const none = {
+      retrying: 0,
+      applied: 0,
+      unknown: 0,
+      shown: false,
+      gauge: [] as boolean[],
+      due: 0,
+      searched: 0,
+    }
     expect(await figures()).toEqual(none)
 
     const of_twin = await insertJob(sql, { tenant_id: twin_id })
     const id = await insertNotification(sql, false)
-    await insertJob(sql, { tenant_id: SYSTEM_TENANT_ID, name: 'notification.apply', queue: 'notifications', id })
+    await insertJob(sql, {
+      tenant_id: SYSTEM_TENANT_ID,
+      name: 'notification.apply',
+      queue: 'notifications',
+      id,
+    })
     const unknown = await insertJob(sql, { tenant_id: twin_id, name: 'refund.create' })
     await sql`update jobs set state = 'unknown', unknown_since = now(), failing_since = null where id = ${unknown}`
     // The watchdog sees them: a consumer that gets no wake-ups is restarted whatever waits.
@@ -116,7 +129,9 @@ describe('figures', () => {
     await sql`delete from notifications`
   })
 
-  test('that are rolled up have no job of test mode, however many of them finish at once', async ({ world }) => {
+  test('that are rolled up have no job of test mode, however many of them finish at once', async ({
+    world,
+  }) => {
     const { sql, tenant_id, twin_id } = world
     const finish = async (tenant: string, count: number) =>
       await sql`
@@ -158,7 +173,12 @@ describe('figures', () => {
       late: (await findDueDeliveries(sql, 10)).late,
     })
     const insertAll = async (tenant: string, livemode: boolean) => {
-      const orphan = { tenant_id: tenant, resource: 'payout', theirs: { status: 'paid' }, detail: 'no row' } as const
+      const orphan = {
+        tenant_id: tenant,
+        resource: 'payout',
+        theirs: { status: 'paid' },
+        detail: 'no row',
+      } as const
       const object = { provider: 'stripe', livemode, reference: 'po_same' }
       expect(await openOrphan(sql, object, orphan)).toBe(true)
       await insertNotification(sql, livemode)

@@ -98,7 +98,9 @@ async function drop({ worker }: ModesWorld, tenant_id: string): Promise<void> {
   for (let more = true; more;) more = await dropTestData(worker, tenant_id, 2)
 }
 
-test('data of a twin is dropped 90 days after its creation, and never that of its tenant', async ({ world }) => {
+test('data of a twin is dropped 90 days after its creation, and never that of its tenant', async ({
+  world,
+}) => {
   const { live, twin, worker } = world
   const key = freshKey()
   for (const client of [live, twin]) await createRows(world, client, key)

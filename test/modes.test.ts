@@ -20,7 +20,11 @@ import { handleOf, type Provider } from '#test/providers.ts'
 import { fabricatedEvent, listEvents, postWebhook, type StripeEvent } from '#test/stripe-events.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
 
-const [TEST_KEY, TEST_SECRET, LIVE_SECRET] = ['sk_test_of_the_twins', 'whsec_of_the_twins', 'whsec_test_current']
+const [TEST_KEY, TEST_SECRET, LIVE_SECRET] = [
+  'sk_test_of_the_twins',
+  'whsec_of_the_twins',
+  'whsec_test_current',
+]
 const UNKNOWN_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
 /** `twin`: a client of the twin of the world's first tenant. `test_account`: the processor of test mode. */
@@ -65,7 +69,11 @@ async function post(world: World, event: StripeEvent & { livemode: boolean }, se
 }
 
 /** Posts a form to the API of the account of test mode, as Stripe's SDK does. */
-async function requestOfTestAccount({ test_account }: ModesWorld, path: string, params: Record<string, string>) {
+async function requestOfTestAccount(
+  { test_account }: ModesWorld,
+  path: string,
+  params: Record<string, string>,
+) {
   const response = await fetch(`${test_account.url}${path}`, {
     method: 'POST',
     body: new URLSearchParams(params),
@@ -97,7 +105,12 @@ async function payment({ sql }: World, id: string) {
 describe('the API', () => {
   test('shows a key no record of the other mode, by id or in a list', async ({ world }) => {
     const { client, twin } = world
-    const live = { client, tenant_id: world.tenant_id, owned: await createEveryResource(world), livemode: true }
+    const live = {
+      client,
+      tenant_id: world.tenant_id,
+      owned: await createEveryResource(world),
+      livemode: true,
+    }
     const of_twin = { ...world, client: twin, tenant_id: twin.tenant_id }
     const owned = await createEveryResource(of_twin, { sends: false })
     const test_mode = { client: twin, tenant_id: twin.tenant_id, owned, livemode: false }
@@ -119,9 +132,13 @@ describe('the API', () => {
         const id = owner.owned[resource]
         // A twin sends no messages.
         if (id === undefined && resource === 'messages') continue
-        if (id === undefined) throw new Error(`There is no row of ${resource}: create one in createEveryResource.`)
+        if (id === undefined)
+          throw new Error(`There is no row of ${resource}: create one in createEveryResource.`)
         const path_of_id = path.replace(/\{\w+\}/, id)
-        const statuses = [(await owner.client.get(path_of_id)).status, (await reader.client.get(path_of_id)).status]
+        const statuses = [
+          (await owner.client.get(path_of_id)).status,
+          (await reader.client.get(path_of_id)).status,
+        ]
         expect([path, owner.livemode, ...statuses]).toEqual([path, owner.livemode, 200, 404])
       }
     }
@@ -142,14 +159,19 @@ describe('the API', () => {
     }
   })
 
-  test('says the mode of each record, also of those in a batch, and not that of an error', async ({ world }) => {
+  test('says the mode of each record, also of those in a batch, and not that of an error', async ({
+    world,
+  }) => {
     const { client, twin } = world
     for (const [caller, livemode] of [
       [client, true],
       [twin, false],
     ] as const) {
       const created = await caller.post('/v1/customers', { idempotency_key: freshKey() })
-      expect(created.body).toMatchObject({ tenant_id: caller === twin ? twin.tenant_id : world.tenant_id, livemode })
+      expect(created.body).toMatchObject({
+        tenant_id: caller === twin ? twin.tenant_id : world.tenant_id,
+        livemode,
+      })
       const preview = { name: 'x', channel: 'sms', body: 'Hello', idempotency_key: freshKey() }
       const { id } = (await caller.post('/v1/messages/templates', { ...preview, name: freshKey() })).body
       const rendered = await caller.post(`/v1/messages/templates/${id}/preview`, {})
@@ -379,11 +401,17 @@ describe('a notification', () => {
   })
 
   test('is refused if its mode is not that of its secret', async ({ world }) => {
-    const eventOf = (livemode: boolean) => ({ ...fabricatedEvent('payment_intent.succeeded', { id: 'pi_x' }), livemode })
+    const eventOf = (livemode: boolean) => ({
+      ...fabricatedEvent('payment_intent.succeeded', { id: 'pi_x' }),
+      livemode,
+    })
     const answer = await post(world, eventOf(true), TEST_SECRET)
     expect([answer.status, answer.body.error]).toMatchObject([
       400,
-      { code: 'invalid_request', message: 'The event is of the other mode than the secret with which it is signed.' },
+      {
+        code: 'invalid_request',
+        message: 'The event is of the other mode than the secret with which it is signed.',
+      },
     ])
     // The live account of this installation is a test account of the processor. A worker has to find that first.
     await eventually(async () => expect((await post(world, eventOf(true), LIVE_SECRET)).status).toBe(400))
@@ -392,10 +420,14 @@ describe('a notification', () => {
   })
 
   test('of one event is stored once for each mode', async ({ world }) => {
-    const event = { ...fabricatedEvent('customer.created', { id: 'cus_x', object: 'customer' }), livemode: false }
+    const event = {
+      ...fabricatedEvent('customer.created', { id: 'cus_x', object: 'customer' }),
+      livemode: false,
+    }
     for (const secret of [LIVE_SECRET, TEST_SECRET, TEST_SECRET])
       expect((await post(world, event, secret)).status).toBe(200)
-    const rows = await world.sql`select livemode from notifications where event_id = ${event.id} order by livemode`
+    const rows =
+      await world.sql`select livemode from notifications where event_id = ${event.id} order by livemode`
     expect(rows.map(({ livemode }) => livemode)).toEqual([false, true])
   })
 
@@ -445,41 +477,48 @@ describe('without a test account', () => {
     expect((await createPayment(world.client, {}, { prefer: 'respond-async' })).status).toBe(202)
   })
 
-  without('a key of test mode is created by the command, for a twin that its first key creates', async ({ world }) => {
-    const run = (...args: string[]) => runHere(keysCommand, args, { DATABASE_URL: world.config.DATABASE_URL })
-    await ensureTenant(world.sql, 'shop')
-    const missing = await run('list', '--tenant', 'shop', '--mode', 'test')
-    expect([missing.code, missing.stderr]).toEqual([1, 'The tenant "shop" has no key of test mode yet.\n'])
-    const created = await run('create', '--tenant', 'shop', '--mode', 'test', '--scopes', 'all')
-    const [secret] = /sk_test_shop_[0-9A-Za-z]{32}/.exec(created.stdout)!
-    const { body } = await createClient(world.client.url, secret).post('/v1/customers', {
-      idempotency_key: freshKey(),
-    })
-    const twin = (await findTenant(world.sql, 'shop', 'test'))!
-    expect(body).toMatchObject({ tenant_id: twin.id, livemode: false })
-    const listed = await run('list', '--tenant', 'shop', '--mode', 'test')
-    expect(listed.stdout).toContain(`Contact of shop (test mode): none\n`)
-    expect((await run('list', '--tenant', 'shop')).stdout).toContain('shop has no keys.')
-    const [, id] = /([0-9a-f-]{36}) {2}\.\.\./.exec(listed.stdout)!
-    const rotated = await run('rotate', '--tenant', 'shop', '--mode', 'test', '--id', id!)
-    expect(rotated.stdout).toContain('sk_test_shop_')
-    const unknown = await run('list', '--tenant', 'shop', '--mode', 'demo')
-    expect([unknown.code, unknown.stderr]).toEqual([1, '--mode must be live or test.\n'])
-  })
+  without(
+    'a key of test mode is created by the command, for a twin that its first key creates',
+    async ({ world }) => {
+      const run = (...args: string[]) =>
+        runHere(keysCommand, args, { DATABASE_URL: world.config.DATABASE_URL })
+      await ensureTenant(world.sql, 'shop')
+      const missing = await run('list', '--tenant', 'shop', '--mode', 'test')
+      expect([missing.code, missing.stderr]).toEqual([1, 'The tenant "shop" has no key of test mode yet.\n'])
+      const created = await run('create', '--tenant', 'shop', '--mode', 'test', '--scopes', 'all')
+      const [secret] = /sk_test_shop_[0-9A-Za-z]{32}/.exec(created.stdout)!
+      const { body } = await createClient(world.client.url, secret).post('/v1/customers', {
+        idempotency_key: freshKey(),
+      })
+      const twin = (await findTenant(world.sql, 'shop', 'test'))!
+      expect(body).toMatchObject({ tenant_id: twin.id, livemode: false })
+      const listed = await run('list', '--tenant', 'shop', '--mode', 'test')
+      expect(listed.stdout).toContain(`Contact of shop (test mode): none\n`)
+      expect((await run('list', '--tenant', 'shop')).stdout).toContain('shop has no keys.')
+      const [, id] = /([0-9a-f-]{36}) {2}\.\.\./.exec(listed.stdout)!
+      const rotated = await run('rotate', '--tenant', 'shop', '--mode', 'test', '--id', id!)
+      expect(rotated.stdout).toContain('sk_test_shop_')
+      const unknown = await run('list', '--tenant', 'shop', '--mode', 'demo')
+      expect([unknown.code, unknown.stderr]).toEqual([1, '--mode must be live or test.\n'])
+    },
+  )
 
-  without('a tenant has one twin, which has none, and lists of tenants leave twins out', async ({ world }) => {
-    const { sql } = world
-    const live = await ensureTenant(sql, 'twice')
-    const twins = await Promise.all(Array.from({ length: 5 }, () => ensureTwin(sql, live)))
-    expect(new Set(twins.map(({ id }) => id)).size).toBe(1)
-    const [twin] = twins
-    expect(twin).toEqual({ ...live, id: twin!.id, mode: 'test' })
-    expect(await findTenant(sql, 'twice', 'live')).toEqual(live)
-    expect(await listTenants(sql, 'twice', 10)).toEqual([{ id: live.id, slug: 'twice', name: 'twice' }])
-    await expect(ensureTwin(sql, twin!)).rejects.toThrow('the tenant twice can have no twin')
-    const system = { id: SYSTEM_TENANT_ID, slug: 'system' }
-    await expect(ensureTwin(sql, system)).rejects.toThrow('the tenant system can have no twin')
-  })
+  without(
+    'a tenant has one twin, which has none, and lists of tenants leave twins out',
+    async ({ world }) => {
+      const { sql } = world
+      const live = await ensureTenant(sql, 'twice')
+      const twins = await Promise.all(Array.from({ length: 5 }, () => ensureTwin(sql, live)))
+      expect(new Set(twins.map(({ id }) => id)).size).toBe(1)
+      const [twin] = twins
+      expect(twin).toEqual({ ...live, id: twin!.id, mode: 'test' })
+      expect(await findTenant(sql, 'twice', 'live')).toEqual(live)
+      expect(await listTenants(sql, 'twice', 10)).toEqual([{ id: live.id, slug: 'twice', name: 'twice' }])
+      await expect(ensureTwin(sql, twin!)).rejects.toThrow('the tenant twice can have no twin')
+      const system = { id: SYSTEM_TENANT_ID, slug: 'system' }
+      await expect(ensureTwin(sql, system)).rejects.toThrow('the tenant system can have no twin')
+    },
+  )
 
   without('a process remembers the modes of the tenants that it used last', async ({ world }) => {
     const { sql } = world
@@ -513,7 +552,10 @@ anyTest('one key or one signing secret for both modes is refused at the start', 
   expect(problemOf({ STRIPE_SECRET_KEY: key, STRIPE_TEST_SECRET_KEY: key })).toContain(
     'STRIPE_TEST_SECRET_KEY: must be another key than STRIPE_SECRET_KEY',
   )
-  const secrets = { STRIPE_WEBHOOK_SECRET: 'whsec_newer,whsec_older', STRIPE_TEST_WEBHOOK_SECRET: 'whsec_older' }
+  const secrets = {
+    STRIPE_WEBHOOK_SECRET: 'whsec_newer,whsec_older',
+    STRIPE_TEST_WEBHOOK_SECRET: 'whsec_older',
+  }
   expect(problemOf(secrets)).toContain(
     'STRIPE_TEST_WEBHOOK_SECRET: must share no secret with STRIPE_WEBHOOK_SECRET',
   )

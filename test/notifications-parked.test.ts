@@ -408,10 +408,7 @@ test('an event of an unknown provider waits for a newer version, after any numbe
     object_id: 'SM1',
     payload: {},
   }
-  const notification = notificationOf(
-    { provider: 'a provider of tomorrow', livemode: true },
-    future_event,
-  )
+  const notification = notificationOf({ provider: 'a provider of tomorrow', livemode: true }, future_event)
   await storeNotifications(world.sql, [
     { ...notification, is_relevant: true, reported: null, will_wake: false, request_id: null },
   ])

@@ -80,13 +80,16 @@ function toArrival(
 ): ReceivedNotification {
   const about = { account: '', event_id, reported: null }
   if (event === undefined)
-    return notificationOf({ provider: EMAIL.provider, livemode: true }, {
-      ...about,
-      kind: 'email.other',
-      object_id: null,
-      payload: {},
-      is_relevant: false,
-    })
+    return notificationOf(
+      { provider: EMAIL.provider, livemode: true },
+      {
+        ...about,
+        kind: 'email.other',
+        object_id: null,
+        payload: {},
+        is_relevant: false,
+      },
+    )
   const { message_id, address } = event.data
   const payload: MessageProviderEvent = {
     about: 'email',
@@ -95,13 +98,16 @@ function toArrival(
     reported: reportedBy(event),
     code: event.type === 'email.bounced' ? codesIn(event.data.diagnostic ?? '') : null,
   }
-  return notificationOf({ provider: EMAIL.provider, livemode: true }, {
-    ...about,
-    kind: event.type,
-    object_id: message_id,
-    payload,
-    is_relevant: true,
-  })
+  return notificationOf(
+    { provider: EMAIL.provider, livemode: true },
+    {
+      ...about,
+      kind: event.type,
+      object_id: message_id,
+      payload,
+      is_relevant: true,
+    },
+  )
 }
 
 function reportedBy(event: EmailEvent): 'delivered' | 'complaint' | 'hard_bounce' | 'soft_bounce' {

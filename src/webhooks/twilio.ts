@@ -112,11 +112,14 @@ function toArrival(
   const is_relevant = status !== null
   const payload: MessageProviderEvent | Record<string, never> =
     status === null ? {} : { about: 'sms', message_id, reference: sid, status, provider_status, failure }
-  return notificationOf({ provider: SMS.provider, livemode: true }, {
-    ...about,
-    event_id: `${sid}:${provider_status}`,
-    kind: `sms.${provider_status}`,
-    payload,
-    is_relevant,
-  })
+  return notificationOf(
+    { provider: SMS.provider, livemode: true },
+    {
+      ...about,
+      event_id: `${sid}:${provider_status}`,
+      kind: `sms.${provider_status}`,
+      payload,
+      is_relevant,
+    },
+  )
 }

@@ -171,7 +171,11 @@ function openContext(
 ): WorkerContext {
   const job_log = createJobLog(log, config.log_sample_rate)
   const provider_watch = watchProviders({ log, config })
-  const { providers, close: closeProviders, ...opened } = openProviders(config, queues, (provider, call) => {
+  const {
+    providers,
+    close: closeProviders,
+    ...opened
+  } = openProviders(config, queues, (provider, call) => {
     const { operation, outcome, duration_ms } = call
     observeTraced(metrics.providerCall, { provider, operation, outcome }, duration_ms / 1000)
     traceCall(provider, call)

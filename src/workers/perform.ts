@@ -207,10 +207,7 @@ function reportEnd(
   if (state !== 'ready') queue.publish([{ id: job.id, state }])
 }
 
-function countEnd(
-  job: ClaimedJob,
-  { settlement, run_ms }: { settlement: Settlement; run_ms: number },
-): void {
+function countEnd(job: ClaimedJob, { settlement, run_ms }: { settlement: Settlement; run_ms: number }): void {
   const { outcome, state } = settlement
   const labels = { queue: job.queue, job: job.name }
   observeTraced(metrics.jobRun, { ...labels, outcome }, run_ms / 1000)

@@ -231,7 +231,9 @@ export function startWatchdog(
 
   async function check(): Promise<void> {
     const began_at = performance.now()
-    const due = new Map((await findOldestDue(context.sql, queues, JOB_NAMES)).map((each) => [each.queue, each]))
+    const due = new Map(
+      (await findOldestDue(context.sql, queues, JOB_NAMES)).map((each) => [each.queue, each]),
+    )
     pause_ms = pauseAfter(performance.now() - began_at)
     for (const name of queues) {
       const { age_s = 0, live_age_s = 0 } = due.get(name) ?? {}

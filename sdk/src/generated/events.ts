@@ -204,6 +204,8 @@ export interface FeedEventOf<Type extends EventType> {
   data: EventDataByType[Type]
   /** When the event happened. */
   created_at: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
 }
 
 /** A webhook event. `event.type` narrows the type of `event.data`. */
@@ -224,6 +226,8 @@ export interface WebhookEventOf<Type extends EventType> {
   sequence: number | null
   /** The tenant to which the event belongs. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The resource at the time of the event. */
   data: EventDataByType[Type] | TruncatedData
 }

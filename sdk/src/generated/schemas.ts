@@ -17,6 +17,8 @@ export interface AcceptedRequest {
   status: AcceptedRequestStatus
   /** When the request was accepted. */
   created_at: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
 }
 
 /**
@@ -31,6 +33,8 @@ export interface AiTask {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string
   kind: AiTaskKind
@@ -67,6 +71,8 @@ export interface AiTaskEventData {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string
   kind: AiTaskKind
@@ -567,6 +573,8 @@ export interface Customer {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string
   /** The customer's name. */
@@ -593,6 +601,8 @@ export interface CustomerEventData {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string
   /** The customer's name. */
@@ -631,6 +641,8 @@ export interface Dispute {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The payment that is disputed. */
   payment_id: string
   /** The processor that moves the money. */
@@ -674,6 +686,8 @@ export interface Drift {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   subject: DriftSubject
   /** The id of the resource that differs. */
   subject_id: string
@@ -973,6 +987,8 @@ export interface FeedRestart {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /**
    * The last sequence before the restart; 0 if there was none. Higher sequences below `next_sequence`
    * name events that no longer exist.
@@ -1037,6 +1053,8 @@ export interface LostRequest {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /**
    * The idempotency key of the request; null if it had none: then retrieve the resource before you
    * repeat the request.
@@ -1056,6 +1074,8 @@ export interface Merchant {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string
   /** The legal name, as in contracts. */
@@ -1084,6 +1104,8 @@ export interface Message {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was sent with; null for an SMS that you received. */
   idempotency_key: string | null
   channel: Channel
@@ -1156,6 +1178,8 @@ export interface MessageAnswer {
   message?: Message
   /** The error, if the message was refused. */
   error?: ErrorBody
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
 }
 
 /** A file attached to an email. */
@@ -1174,6 +1198,8 @@ export interface MessageEventData {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was sent with; null for an SMS that you received. */
   idempotency_key: string | null
   channel: Channel
@@ -1314,6 +1340,8 @@ export interface MessageTemplate {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string | null
   /** Unique among your templates. */
@@ -1340,6 +1368,8 @@ export interface MessageTemplateEventData {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string | null
   /** Unique among your templates. */
@@ -1361,6 +1391,8 @@ export interface Payment {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string
   status: PaymentStatus
@@ -1446,6 +1478,8 @@ export interface PaymentEventData {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string
   status: PaymentStatus
@@ -1528,6 +1562,8 @@ export interface Payout {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string
   status: PayoutStatus
@@ -1603,6 +1639,8 @@ export interface Recipient {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string
   /** The name of the recipient. */
@@ -1651,6 +1689,8 @@ export interface Refund {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The payment that is refunded. */
   payment_id: string
   /** The idempotency key that it was created with; null for a refund made in the processor's dashboard. */
@@ -1701,6 +1741,8 @@ export interface RenderedTemplate {
   html: string | null
   /** The text of an SMS. */
   body: string | null
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
 }
 
 /** Only an idempotency key. */
@@ -1843,6 +1885,8 @@ export interface Suppression {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string | null
   channel: Channel
@@ -1867,6 +1911,8 @@ export interface SuppressionEventData {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string | null
   channel: Channel
@@ -2020,6 +2066,8 @@ export interface TimelineEntry {
    * code of the failure, if any.
    */
   details: Record<string, unknown>
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
 }
 
 /**
@@ -2034,6 +2082,8 @@ export interface TopUp {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string
   status: TopUpStatus
@@ -2203,6 +2253,8 @@ export interface Verification {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string
   status: VerificationStatus
@@ -2252,6 +2304,8 @@ export interface VerificationEventData {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string
   status: VerificationStatus
@@ -2300,6 +2354,8 @@ export interface WalletBalance {
   pending_payouts_minor: number
   /** `balance_minor` minus `pending_payouts_minor`: the amount that can be paid out. */
   available_minor: number
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
 }
 
 /** One change of a balance. It never changes. */
@@ -2319,6 +2375,8 @@ export interface WalletTransaction {
   subject_id: string
   /** When it was posted: the cursor of lists. */
   created_at: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
 }
 
 /**
@@ -2347,6 +2405,8 @@ export interface WebhookDelivery {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The endpoint. */
   endpoint_id: string
   /** The id of the event, which is also the header `webhook-id` of each attempt. */
@@ -2400,6 +2460,8 @@ export interface WebhookDeliveryDetail {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The endpoint. */
   endpoint_id: string
   /** The id of the event, which is also the header `webhook-id` of each attempt. */
@@ -2429,8 +2491,8 @@ export interface WebhookDeliveryDetail {
   /** The attempts, oldest first, replays among them. */
   attempts_log: WebhookDeliveryAttempt[]
   /**
-   * The payload: `{ id, type, timestamp, sequence, tenant_id, data }`. If it would exceed 20 kB, `data`
-   * is only `{ id, truncated: true }`. Null if the event's retention period has passed.
+   * The payload: `{ id, type, timestamp, sequence, tenant_id, livemode, data }`. If it would exceed 20
+   * kB, `data` is only `{ id, truncated: true }`. Null if the event's retention period has passed.
    */
   payload: unknown
 }
@@ -2449,6 +2511,8 @@ export interface WebhookEndpoint {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string | null
   /** The URL that events are sent to. */
@@ -2499,6 +2563,8 @@ export interface WebhookEndpointEventData {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The idempotency key that it was created with. */
   idempotency_key: string | null
   /** The URL that events are sent to. */
@@ -2544,6 +2610,8 @@ export interface WebhookEndpointStats {
   last_success_at: string | null
   /** When the last attempt failed. */
   last_failure_at: string | null
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
 }
 
 /**
@@ -2558,6 +2626,8 @@ export interface WebhookRecovery {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
   /** The endpoint. */
   endpoint_id: string
   /** Only deliveries created at or after this time. */

@@ -71,7 +71,10 @@ export function splitByType(schemas: Schemas): void {
         ...properties,
         type: { ...properties['type'], const: type, examples: [type] },
         subject_type: { ...properties['subject_type'], const: resource, examples: [resource] },
-        data: { ...schemas.of(withLivemode(data), 'output'), description: properties['data']!['description'] },
+        data: {
+          ...schemas.of(withLivemode(data), 'output'),
+          description: properties['data']!['description'],
+        },
       },
     }
   }

@@ -76,7 +76,13 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
       assertAllowed(role, 'keys.manage')
       const [{ id }, { grace_s }] = [request.params, request.body ?? { grace_s: 0 }]
       const key = await sql.begin(async (tx) => {
-        const rotated = await rotateApiKey(tx, { ...tenant, mode: 'live' }, id, grace_s, actorOf(request, tenant.id))
+        const rotated = await rotateApiKey(
+          tx,
+          { ...tenant, mode: 'live' },
+          id,
+          grace_s,
+          actorOf(request, tenant.id),
+        )
         if (rotated === undefined) throw keyNotFound()
         // The caller reads the new secret, so they must be allowed to grant its scopes. A throw rolls the rotation
         // back.

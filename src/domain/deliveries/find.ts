@@ -74,7 +74,16 @@ export async function findDeliveryDetail(
   const [completing = null] =
     stored === null ? [] : await findCompletionRows(sql, [event], MAX_LISTED_VALUE_BYTES)
   const data = sample ?? complete(event, completing)
-  const about = { id: event_id, type, created_at, sequence, tenant_id, livemode, data, omits: completing?.omits }
+  const about = {
+    id: event_id,
+    type,
+    created_at,
+    sequence,
+    tenant_id,
+    livemode,
+    data,
+    omits: completing?.omits,
+  }
   return { ...delivery, payload: JSON.parse(payloadOf(about)) as Json }
 }
 

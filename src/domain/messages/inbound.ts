@@ -53,15 +53,18 @@ export function inboundNotification(
     received_by: received_by.map((each) => hashOf('sms', each)),
     ...(received_at !== null && { received_at }),
   }
-  const stored = notificationOf({ provider: SMS.provider, livemode }, {
-    account,
-    object_id: sid,
-    reported: null,
-    event_id: sid,
-    kind: `sms.${keyword}`,
-    payload,
-    is_relevant: true,
-  })
+  const stored = notificationOf(
+    { provider: SMS.provider, livemode },
+    {
+      account,
+      object_id: sid,
+      reported: null,
+      event_id: sid,
+      kind: `sms.${keyword}`,
+      payload,
+      is_relevant: true,
+    },
+  )
   const inbound: InboundText = { from, to: received_by[0]!, body: storableText(body) }
   const text = vault.seal(JSON.stringify(inbound), inboundTextContext(stored.id))
   return { ...stored, payload: { ...payload, text } }

@@ -85,11 +85,7 @@ export async function isParkedAsOrphan(
 }
 
 /** Selects a notification of the object that is parked as an orphan. */
-function parkedAsOrphan(
-  sql: Sql | Tx,
-  { provider, livemode, reference }: ProviderObject,
-  except_id: string,
-) {
+function parkedAsOrphan(sql: Sql | Tx, { provider, livemode, reference }: ProviderObject, except_id: string) {
   return sql`
     select from notifications
     where parked_at is not null and reason = 'orphan' and provider = ${provider} and livemode = ${livemode}

@@ -149,17 +149,20 @@ function lookupNotification(
     failure,
   }
   return {
-    ...notificationOf({ provider: SMS.provider, livemode: true }, {
-      account,
-      // The id differs from the id of a callback with the same status: if the callback was ignored, because it arrived
-      // before the message was known, the report is still stored.
-      event_id: `${reference}:${provider_status}:lookup`,
-      kind: `sms.${provider_status}`,
-      object_id: reference,
-      payload,
-      is_relevant: true,
-      reported: null,
-    }),
+    ...notificationOf(
+      { provider: SMS.provider, livemode: true },
+      {
+        account,
+        // The id differs from the id of a callback with the same status: if the callback was ignored, because it arrived
+        // before the message was known, the report is still stored.
+        event_id: `${reference}:${provider_status}:lookup`,
+        kind: `sms.${provider_status}`,
+        object_id: reference,
+        payload,
+        is_relevant: true,
+        reported: null,
+      },
+    ),
     will_wake: false,
     request_id: null,
   }

@@ -18,14 +18,9 @@ const positionSchema = z.object({ after: z.string().nullable() })
 
 /** Starts the loop. As everywhere, nothing is dropped by its age while a switch of the database is not released. */
 export function startTestDataRetention({ sql, log, database, idleness }: WorkerContext): Loop {
-  return repeatWhileCurrent(
-    { log, database },
-    NAME,
-    idleness.interval(POLL_INTERVAL_MS),
-    async (mustEnd) => {
-      if (!database.isHeld()) await runIfDue(sql, NAME, (run) => dropAll({ sql, run, mustEnd }))
-    },
-  )
+  return repeatWhileCurrent({ log, database }, NAME, idleness.interval(POLL_INTERVAL_MS), async (mustEnd) => {
+    if (!database.isHeld()) await runIfDue(sql, NAME, (run) => dropAll({ sql, run, mustEnd }))
+  })
 }
 
 async function dropAll({

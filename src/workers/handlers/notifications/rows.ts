@@ -27,9 +27,7 @@ export async function withinMode<Row extends { tenant_id: string }>(
 }
 
 /** A finder that finds only rows of tenants of the context's mode. */
-export function findingWithinMode<Row extends { tenant_id: string }>(
-  rows: RowFinder<Row>,
-): RowFinder<Row> {
+export function findingWithinMode<Row extends { tenant_id: string }>(rows: RowFinder<Row>): RowFinder<Row> {
   return {
     resource: rows.resource,
     byReference: async (context, reference) =>
