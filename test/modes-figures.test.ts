@@ -332,7 +332,7 @@ describe('after a switch of the database', () => {
 })
 
 describe('SMS', () => {
-  const test_of_sms = testIn(createModesWorld)
+  const test = testIn(createModesWorld)
 
   async function insertSms(sql: Sql, tenant_id: string, reference: string): Promise<void> {
     await sql`
@@ -342,7 +342,7 @@ describe('SMS', () => {
         ${sql.json([{ address: 'number' }])}, 'twilio', ${reference}, 1, 'GSM-7', now() - interval '1 minute', now())`
   }
 
-  test_of_sms('of one mode are no answer to, and no copy of, those of the other', async ({ world }) => {
+  test('of one mode are no answer to, and no copy of, those of the other', async ({ world }) => {
     const { sql, tenant_id, twin_id } = world
     await insertSms(sql, tenant_id, 'SM1')
     // The twin wrote to the number last.
@@ -362,7 +362,7 @@ describe('SMS', () => {
     }
   })
 
-  test_of_sms('of test mode are never looked up at the live provider', async ({ world }) => {
+  test('of test mode are never looked up at the live provider', async ({ world }) => {
     const { sql } = world
     const { claimed, to_look_up } = await claimUnreportedSms(sql, 10)
     expect([claimed, to_look_up.map(({ provider_reference }) => provider_reference)]).toEqual([2, ['SM1']])

@@ -253,7 +253,7 @@ describe('the API', () => {
 
 async function openHookOf() {
   const hook = await openHook()
-  return Object.assign(hook, { [Symbol.asyncDispose]: async () => void (await hook.close()) })
+  return Object.assign(hook, { [Symbol.asyncDispose]: () => hook.close() })
 }
 
 describe('the processor', () => {
@@ -448,9 +448,9 @@ describe('a notification', () => {
 })
 
 describe('without a test account', () => {
-  const without = testIn({ parts: ['api'] })
+  const test = testIn({ parts: ['api'] })
 
-  without('what needs a provider is refused in test mode, and everything else works', async ({ world }) => {
+  test('what needs a provider is refused in test mode, and everything else works', async ({ world }) => {
     const twin = await world.clientOf({ tenant: 'acme', mode: 'test' })
     for (const [path, part] of [
       ['/v1/payments', 'area "payments"'],
@@ -477,7 +477,7 @@ describe('without a test account', () => {
     expect((await createPayment(world.client, {}, { prefer: 'respond-async' })).status).toBe(202)
   })
 
-  without(
+  test(
     'a key of test mode is created by the command, for a twin that its first key creates',
     async ({ world }) => {
       const run = (...args: string[]) =>
@@ -503,7 +503,7 @@ describe('without a test account', () => {
     },
   )
 
-  without(
+  test(
     'a tenant has one twin, which has none, and lists of tenants leave twins out',
     async ({ world }) => {
       const { sql } = world
@@ -520,11 +520,12 @@ describe('without a test account', () => {
     },
   )
 
-  without('a process remembers the modes of the tenants that it used last', async ({ world }) => {
+  test('a process remembers the modes of the tenants that it used last', async ({ world }) => {
     const { sql } = world
     const live = await ensureTenant(sql, 'remembered')
     const twin = await ensureTwin(sql, live)
-    const { modeOf } = createModeCache(sql, 2)
+    const modes = createModeCache(sql, 2)
+    const modeOf = (id: string) => modes.modeOf(id)
     expect(modeOf(SYSTEM_TENANT_ID)).toBe('live')
     expect(await Promise.all([modeOf(live.id), modeOf(twin.id)])).toEqual(['live', 'test'])
     expect([modeOf(live.id), modeOf(twin.id)]).toEqual(['live', 'test'])

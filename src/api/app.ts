@@ -64,7 +64,7 @@ export async function buildApi(context: ApiContext, hooks: CallerHooks): Promise
     log_sample_rate: config.log_sample_rate,
     about: (request) => ({ ...callerOf(request), ...requestFields(request) }),
     // A refused test must use up no error budget.
-    isMeasured: ({ credentials }) => credentials?.livemode !== false,
+    isMeasured: ({ credentials }) => credentials?.livemode ?? true,
     bodyLimit: BODY_LIMIT_BYTES,
     response_timeout_ms: 15_000,
     routerOptions: { querystringParser: parseQuery, ignoreTrailingSlash: false, maxParamLength: 500 },

@@ -62,7 +62,7 @@ function markSchema(schema: z.ZodType): Marked {
 function markRecord(schema: z.ZodObject): Marked {
   const inner = new Map<string, Marked>()
   const shape: Record<string, z.ZodType> = {}
-  for (const [name, field] of Object.entries(schema.shape as Record<string, z.ZodType>)) {
+  for (const [name, field] of Object.entries(schema.shape)) {
     const marked = markField(field)
     if (marked !== undefined) inner.set(name, marked)
     shape[name] = marked?.schema ?? field

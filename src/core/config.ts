@@ -74,7 +74,7 @@ export function loadConfig(
           : invalidVariable('SYSTEM_EMAIL_FROM', 'must differ from EMAIL_FROM, which tenants use'),
       )
   }
-  problems.push(...problemsOfTestMode(values as Partial<Variables>))
+  problems.push(...problemsOfTestMode(values))
   if (problems.length > 0) throw new ConfigError(`The configuration is invalid:\n${problems.join('\n')}`)
   const variables = values as Variables
   return {

@@ -12,7 +12,7 @@ import type { Idleness } from './idleness.ts'
 import type { JobLog } from './job-log.ts'
 import type { ProviderWatch } from './provider-watch.ts'
 
-export type Modes = ModeCache & {
+type Modes = ModeCache & {
   /** The context of a mode. The providers of test mode are opened when they are first needed. */
   contextOf(livemode: boolean): WorkerContext
 }

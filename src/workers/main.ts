@@ -171,11 +171,7 @@ function openContext(
 ): WorkerContext {
   const job_log = createJobLog(log, config.log_sample_rate)
   const provider_watch = watchProviders({ log, config })
-  const {
-    providers,
-    close: closeProviders,
-    ...opened
-  } = openProviders(config, queues, (provider, call) => {
+  const opened = openProviders(config, queues, (provider, call) => {
     const { operation, outcome, duration_ms } = call
     observeTraced(metrics.providerCall, { provider, operation, outcome }, duration_ms / 1000)
     traceCall(provider, call)
@@ -183,12 +179,14 @@ function openContext(
     provider_watch.ended(provider, call)
     job_log.call(call)
   })
-  cleanup.defer(closeProviders)
+  cleanup.defer(() => opened.close())
+  const { providers, credentials, configured } = opened
   const receivers = openReceivers(tenantUrlRules(config))
   cleanup.defer(() => receivers.close())
   const context: WorkerContext = {
     ...providers,
-    ...opened,
+    credentials,
+    configured,
     livemode: true,
     modes: { ...createModeCache(sql), contextOf: (livemode) => (livemode ? context : test.context()) },
     sql,
