@@ -1,15 +1,21 @@
 // The API: authentication, scripted faults, triggers such as `[[500]]` in the text, and the completion.
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  completionBody,
+  completionFor,
+  SLOW_DELAY_MS,
+  triggersIn,
+  type CompletionInput,
+} from '#providers/sandbox/ai/completion.ts'
 import { nextFault } from '../shared/faults.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
 import { respondWithFault, type EmulatedResponse } from '../shared/fault-response.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
-import { completionFor, readCompletionInput, type CompletionInput } from './completion.ts'
 import { completionCount, storeCompletion, type AiEmulator } from './emulator.ts'
 import { AiRefusal, tooManyRequests, AI_ERRORS, serverFailed, aiKeyRefused } from './errors.ts'
+import { readCompletionInput } from './read-input.ts'
 
-const SLOW_DELAY_MS = 3_000
 const MAX_LIMITED = 10_000
 
 /** A request in progress. */
@@ -80,15 +86,14 @@ async function complete(
   model_request: ModelRequest,
   input: CompletionInput,
 ): Promise<EmulatedResponse> {
-  const { text } = input
   const { exchange, key } = model_request
-  if (text.includes('[[500]]')) return refused(serverFailed())
-  if (text.includes('[[429]]') && isFirst(emulator, key ?? hashOf(exchange.body)))
-    return refused(tooManyRequests())
-  if (text.includes('[[slow]]')) await sleep(SLOW_DELAY_MS, undefined, { ref: false })
+  const { failed, limited, slow } = triggersIn(input.text)
+  if (failed) return refused(serverFailed())
+  if (limited && isFirst(emulator, key ?? hashOf(exchange.body))) return refused(tooManyRequests())
+  if (slow) await sleep(SLOW_DELAY_MS, undefined, { ref: false })
   // The client has closed the connection.
   if (exchange.response.destroyed) return { status: 0, body: '' }
-  const { output_tokens, content, refusal, finish_reason } = completionFor(input)
+  const output = completionFor(input)
   const { model, input_tokens } = input
   const id = `chatcmpl-${crypto.randomUUID().replaceAll('-', '')}`
   const completion = {
@@ -99,23 +104,12 @@ async function complete(
     model,
     format: input.format?.name ?? 'text',
     input_tokens,
-    output_tokens,
+    output_tokens: output.output_tokens,
     idempotency_key: key,
   }
   storeCompletion(emulator, completion)
   emulator.file?.append(completion)
-  const answer = {
-    id,
-    object: 'chat.completion',
-    created: Math.floor(Date.now() / 1000),
-    model,
-    choices: [{ index: 0, message: { role: 'assistant', content, refusal }, logprobs: null, finish_reason }],
-    usage: {
-      prompt_tokens: input_tokens,
-      completion_tokens: output_tokens,
-      total_tokens: input_tokens + output_tokens,
-    },
-  }
+  const answer = completionBody(input, output, { id, created: Math.floor(Date.now() / 1000) })
   return { status: 200, body: JSON.stringify(answer) }
 }
 

@@ -1,12 +1,13 @@
 // The API: authentication, scripted faults, and messages: create, list and fetch.
 import { createHash, timingSafeEqual } from 'node:crypto'
+import { twilioFailed, SmsRefusal } from '#providers/sandbox/sms/refusal.ts'
 import { nextFault } from '../shared/faults.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
 import { respondWithFault, type EmulatedResponse } from '../shared/fault-response.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { createMessage, LOST_NUMBER } from './create.ts'
 import { newSid, type TwilioEmulator } from './emulator.ts'
-import { twilioFailed, twilioBusy, twilioKeyRefused, smsNotFound, SMS_ERRORS, SmsRefusal } from './errors.ts'
+import { twilioBusy, twilioKeyRefused, smsNotFound, SMS_ERRORS } from './errors.ts'
 import { listMessages, messagesPath, renderSms } from './render.ts'
 
 /** Error answers by action. Other actions do not apply to Twilio. */

@@ -1,6 +1,6 @@
 // The parameters of messages and of lists of messages. Sources: `MessageListInstanceCreateOptions` and
 // `MessageListInstancePageOptions` of twilio 6.2, and Twilio's OpenAPI description (patterns, numbers, enumerations).
-import { smsInvalid } from './errors.ts'
+import { smsInvalid } from '#providers/sandbox/sms/refusal.ts'
 
 const BOOLEAN = /^(true|false)$/
 const ANY = /^/s

@@ -1,6 +1,6 @@
 // Messages in the format of Twilio's API.
+import { smsInvalid } from '#providers/sandbox/sms/refusal.ts'
 import { newestMessages, type SentSms, type TwilioEmulator } from './emulator.ts'
-import { smsInvalid } from './errors.ts'
 import { checkList } from './parameters.ts'
 
 const PRICE_OF_SEGMENT = 0.0079

@@ -1,6 +1,4 @@
-// The emulated model: a deterministic answer for each request.
-import { AiRefusal } from './errors.ts'
-import { readRequest } from './request.ts'
+// The model of the sandbox: a deterministic answer for each request.
 
 type Schema = Record<string, unknown>
 
@@ -22,32 +20,13 @@ export type CompletionOutput = {
   output_tokens: number
 }
 
+/** How `[[slow]]` in the text delays the answer. */
+export const SLOW_DELAY_MS = 3_000
 const CHARACTERS_PER_TOKEN = 4
 const MAX_ECHO_LENGTH = 200
 /** Maximum depth of a generated value: references of a schema may be cyclic and grow exponentially. */
 const MAX_DEPTH = 24
 const MAX_VALUES = 10_000
-
-/** Reads a request. Throws AiRefusal if OpenAI refuses the request or this emulator does not support it. */
-export function readCompletionInput(body: string): CompletionInput {
-  const input = readRequest(objectOf(body))
-  const { model, messages, response_format, stream, max_completion_tokens, max_tokens } = input
-  if (stream === true) throw new AiRefusal(400, 'This emulator does not stream.', { param: 'stream' })
-  const contents = messages.map(({ role, content }) => ({
-    role,
-    content: typeof content === 'string' ? content : JSON.stringify(content ?? ''),
-  }))
-  return {
-    model,
-    text: contents.findLast(({ role }) => role === 'user')?.content ?? '',
-    format:
-      response_format?.type === 'json_schema'
-        ? { name: response_format.json_schema.name, schema: response_format.json_schema.schema ?? {} }
-        : null,
-    max_tokens: max_completion_tokens ?? max_tokens ?? null,
-    input_tokens: contents.reduce((sum, { content }) => sum + tokensOf(content), 0),
-  }
-}
 
 /**
  * The completion: a text made from the input, or a value of the schema. `[[refuse]]` and `[[garbage]]` in the text
@@ -68,7 +47,8 @@ export function completionFor({ text, format, max_tokens }: CompletionInput): Co
   return { content, refusal: null, finish_reason: cut ? 'length' : 'stop', output_tokens: tokensOf(content) }
 }
 
-function tokensOf(text: string): number {
+/** The number of tokens of a text. */
+export function tokensOf(text: string): number {
   return Math.ceil(text.length / CHARACTERS_PER_TOKEN)
 }
 
@@ -78,6 +58,35 @@ function jsonFor({ name, schema }: NonNullable<CompletionInput['format']>, text:
     return valueOf(schema, { schema, left: MAX_VALUES }, 0)
   const labels = label['enum'].map(String)
   return { label: labels.find((each) => text.includes(each)) ?? labels[0] }
+}
+
+/** What the text of a request triggers before an answer, or instead of one. `limited`: only the first time. */
+export function triggersIn(text: string): { failed: boolean; limited: boolean; slow: boolean } {
+  return {
+    failed: text.includes('[[500]]'),
+    limited: text.includes('[[429]]'),
+    slow: text.includes('[[slow]]'),
+  }
+}
+
+/** The body of an answer. `created`: unix seconds. */
+export function completionBody(
+  { model, input_tokens }: CompletionInput,
+  { content, refusal, finish_reason, output_tokens }: CompletionOutput,
+  { id, created }: { id: string; created: number },
+) {
+  return {
+    id,
+    object: 'chat.completion',
+    created,
+    model,
+    choices: [{ index: 0, message: { role: 'assistant', content, refusal }, logprobs: null, finish_reason }],
+    usage: {
+      prompt_tokens: input_tokens,
+      completion_tokens: output_tokens,
+      total_tokens: input_tokens + output_tokens,
+    },
+  }
 }
 
 /** The complete schema, and the number of values that may still be generated. */
@@ -155,14 +164,4 @@ function resolved(schema: Schema, root: Schema): Schema {
 function numberOf(schema: Schema, name: string, fallback: number): number {
   const value = schema[name]
   return typeof value === 'number' ? value : fallback
-}
-
-function objectOf(body: string): Schema {
-  try {
-    const value: unknown = JSON.parse(body)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Schema
-  } catch {
-    // Text that is not JSON is refused below.
-  }
-  throw new AiRefusal(400, 'We could not parse the JSON body of your request.')
 }
