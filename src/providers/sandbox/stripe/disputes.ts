@@ -14,7 +14,7 @@ import { PAGING, type Routes } from './route.ts'
 import { parameters } from './rules.ts'
 import { save } from './save.ts'
 import { scheduleAfter, scheduleBy, SETTLE_DELAY_MS } from './schedule.ts'
-import type { Charge, Dispute } from './versions.ts'
+import type { Charge, Dispute, Intent } from './versions.ts'
 
 const DAY_S = 86_400
 const DAYS_TO_RESPOND = 9
@@ -46,10 +46,12 @@ export function resumeDisputes(engine: Engine): void {
 }
 
 /** The dispute that the test card of a captured charge triggers. None if the charge has a dispute or is refunded. */
-function dueDisputeOf({ store }: Engine, charge: Charge): DisputeKind | undefined {
-  const canOpen =
-    charge.captured && !store.childIdsOf.has(charge.id) && charge.amount_refunded < charge.amount
-  return canOpen ? methodOf(charge.method.token).dispute : undefined
+function dueDisputeOf(engine: Engine, charge: Charge): DisputeKind | undefined {
+  return canBeDisputed(engine, charge) ? methodOf(charge.method.token).dispute : undefined
+}
+
+function canBeDisputed({ store }: Engine, charge: Charge): boolean {
+  return charge.captured && !store.childIdsOf.has(charge.id) && charge.amount_refunded < charge.amount
 }
 
 export function findDispute(engine: Engine, id: string): Dispute {
@@ -85,6 +87,14 @@ export function closeDispute(
   }
   emit(engine, call, 'charge.dispute.closed', closed, dispute)
   return closed
+}
+
+/** Opens a dispute of a captured payment intent, as the buyer's bank does. */
+export function disputeIntent(engine: Engine, { id, latest_charge }: Intent): void {
+  const charge = latest_charge === null ? undefined : engine.store.charges.byId.get(latest_charge)
+  if (charge === undefined || !canBeDisputed(engine, charge))
+    throw parameterRefused(`The payment ${id} has no captured amount without a dispute.`, 'payment_intent')
+  openDispute(engine, charge, 'chargeback')
 }
 
 function openDispute(engine: Engine, charge: Charge, kind: DisputeKind): void {
