@@ -3,12 +3,13 @@ import assert from 'node:assert/strict'
 import { ConfigError, requireVariable, type Config } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, providerKey, SMS, TOP_UPS } from '#core/config/providers.ts'
-import type { VariableName } from '#core/config/variables.ts'
 import type { Json } from '#core/db.ts'
 import type { Outcome } from '#core/outcome.ts'
 import { openAi } from './ai/client.ts'
-import type { FinishedCall } from './http.ts'
 import type { ProviderEventTarget } from './events.ts'
+import type { FinishedCall } from './http.ts'
+import type { SandboxClients } from './sandbox-clients.ts'
+import { sandboxedProviders } from './sandboxed.ts'
 import { openSmtp } from './smtp/client.ts'
 import type { StripeOptions } from './stripe/client.ts'
 import { stripeIdentity } from './stripe/identity.ts'
@@ -77,30 +78,9 @@ function ofTestAccount<Opened>(
   }
 }
 
-/** Without an account of test mode at its provider, a role has nothing to call in test mode. */
+/** Without an account of test mode at its provider, a role has only the sandboxes of tenants. */
 function noTestProvider(): null {
   return null
-}
-
-/**
- * The account of the value of a secret, and the fingerprint that calls with it have; null if the secret is not the key
- * of an account.
- */
-export async function findAccountOfSecret(
-  config: Config,
-  name: VariableName,
-  value: string,
-): Promise<{ provider: string; livemode: boolean; fingerprint: string; account: Outcome<string> } | null> {
-  const livemode = name === 'STRIPE_SECRET_KEY'
-  if (!livemode && name !== 'STRIPE_TEST_SECRET_KEY') return null
-  const api_base = livemode ? config.STRIPE_API_BASE : config.STRIPE_TEST_API_BASE
-  const opened = stripeProcessor({ secret_key: value, api_base: api_base ?? null })
-  try {
-    const { name: provider, credentials: fingerprint } = opened
-    return { provider, livemode, fingerprint, account: await opened.findAccount() }
-  } finally {
-    await opened.close()
-  }
 }
 
 function openConfiguredAi(config: Config, onCall: OnCall) {
@@ -204,8 +184,8 @@ export function openProviders(config: Config, queues: readonly string[], onCall:
 }
 
 /**
- * The same for tenants in test mode. Use of a provider that test mode lacks throws; an optional one is null. `onCall`
- * gets the key of the provider.
+ * The same with the accounts of test mode. Use of a provider without one throws; an optional one is null. `onCall` gets
+ * the key of the provider.
  */
 export function openTestProviders(
   config: Config,
@@ -217,15 +197,38 @@ export function openTestProviders(
   )
 }
 
+/**
+ * Opens the providers of a tenant in test mode: those with an account of test mode, and the others on the sandbox of
+ * the tenant.
+ */
+export function openSandboxProviders(
+  config: Config,
+  queues: readonly string[],
+  {
+    clients,
+    onCall,
+    test_accounts: { configured, providers },
+  }: { clients: SandboxClients; onCall: OnProviderCall; test_accounts: OpenedSet },
+): OpenedSet {
+  const sandboxed: { readonly [Each in Role]: () => Providers[Each] } = sandboxedProviders(
+    config,
+    clients,
+    onCall,
+  )
+  return openRoles(queues, ({ provider }, role) =>
+    configured.has(provider) ? providers[role] : sandboxed[role](),
+  )
+}
+
 function openRoles(
   queues: readonly string[],
-  open: <Each extends Role>(role: (typeof BY_ROLE)[Each]) => Providers[Each] | null,
+  open: <Each extends Role>(of: (typeof BY_ROLE)[Each], role: Each) => Providers[Each] | null,
 ): OpenedSet {
   const roles = rolesOfQueues(queues)
   const providers: OpenedProviders<Role> = {}
   const opened_roles: Role[] = []
   function add<Each extends Role>(role: Each, to: OpenedProviders<Each>): void {
-    const opened = roles.includes(role) ? open<Each>(BY_ROLE[role]) : unavailableProvider(role)
+    const opened = roles.includes(role) ? open<Each>(BY_ROLE[role], role) : unavailableProvider(role)
     if (roles.includes(role) && opened !== null) opened_roles.push(role)
     to[role] = opened ?? absentProvider(role)
   }
@@ -268,8 +271,8 @@ function unavailableProvider<Each extends Role>(role: Each): Providers[Each] {
 
 const OPTIONAL_ROLES: readonly Role[] = ['ai', 'email', 'sms']
 
-// A provider that is not configured: null if it is optional. A job of test mode never reaches the other stand-in: see
-// `decideMissingProvider`.
+// A provider that is not configured: null if it is optional. No job of a tenant in test mode reaches the other
+// stand-in: its sandbox has all providers.
 function absentProvider<Each extends Role>(role: Each): Providers[Each] {
   if (OPTIONAL_ROLES.includes(role)) return null as Providers[Each]
   const fail = () => assert.fail(`test mode has no provider "${role}"`)

@@ -2,7 +2,7 @@
 import { providerKey } from '#core/config/providers.ts'
 import type { VariableName } from '#core/config/variables.ts'
 import { isOneAccount, storeAccount } from '#domain/jobs/accounts.ts'
-import { findAccountOfSecret } from '#providers/configured.ts'
+import { findAccountOfSecret } from '#providers/account-of-secret.ts'
 import type { WorkerContext } from './context.ts'
 
 /**

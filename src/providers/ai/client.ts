@@ -15,6 +15,8 @@ export type AiOptions = {
   model: string
   /** The server's parameter for the limit of output tokens. */
   max_tokens_field: 'max_completion_tokens' | 'max_tokens'
+  /** The transport instead of a connection to the server: that of a sandbox. */
+  http?: HttpClient
   /** The limit of a complete call. Default: the deadline of the job. */
   deadline_ms?: number
   /**
@@ -38,7 +40,7 @@ const NO_USAGE = { model: null, usage: null }
 /** A client for one server and key. */
 export function openAi(options: AiOptions): AiProvider & { close(): Promise<void> } {
   const { base_url, deadline_ms = 600_000, server_check_delay_ms = SERVER_CHECK_DELAY_MS } = options
-  const http = openHttp(base_url, { max_response_bytes: MAX_RESPONSE_BYTES })
+  const http = options.http ?? openHttp(base_url, { max_response_bytes: MAX_RESPONSE_BYTES })
   const checkServer = createServerCheck(http, options)
 
   async function requestCompletion(call: AiCall, key: string, signal: AbortSignal): Promise<AiAnswer> {

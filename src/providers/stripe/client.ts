@@ -8,7 +8,7 @@ import type { Outcome } from '#core/outcome.ts'
 import { assertAnswer, isId } from './answers.ts'
 import { causeOf, classify } from './classify.ts'
 import { guardClient } from './guard.ts'
-import type { FinishedCall } from '../http.ts'
+import { openHttp, type FinishedCall, type HttpClient } from '../http.ts'
 import { NotStarted } from '../permit.ts'
 
 export type StripeOptions = {
@@ -16,6 +16,8 @@ export type StripeOptions = {
   readonly secret_key: string
   /** Default: Stripe's API. Example: `http://127.0.0.1:12111`. */
   api_base?: string | null
+  /** The transport instead of a connection to the API: that of a sandbox. */
+  http?: HttpClient
   /** The limit of a complete call with all its pages, in milliseconds. Default: 15,000. */
   deadline_ms?: number
   onCall?: (call: FinishedCall) => void
@@ -41,7 +43,7 @@ export type StripeClient = {
 export function openStripe(options: StripeOptions): StripeClient {
   const deadline_ms = options.deadline_ms ?? 15_000
   const api_base = options.api_base ?? 'https://api.stripe.com'
-  const client = guardClient(api_base)
+  const client = guardClient(options.http ?? openHttp(api_base))
   // The SDK has no key of its own: it calls this function to authenticate each request.
   const stripe = new Stripe('', {
     authenticator: async ({ headers }) => {
