@@ -275,6 +275,12 @@ begin
     -- For the audit, which checks the chain of the audit log.
     ('sluice_worker', 'audit_entries', 'select'),
     ('sluice_worker', 'audit_head', 'select'),
+    -- The worker is the payment processor and the recipient of tenants in test mode.
+    ('sluice_worker', 'sandboxes', 'select, insert (tenant_id), update (last_position, generation, clock_offset_ms, due_at, bytes, pruned_at,
+      updated_at)'),
+    ('sluice_worker', 'sandbox_records', 'select, insert, update, delete'),
+    ('sluice_worker', 'sandbox_messages', 'select, insert, delete'),
+    ('sluice_worker', 'sandbox_acts', 'select, update (done_at, refused), delete'),
 
     -- The dashboard has these rights in addition to those of the API. It cannot change jobs.
     ('sluice_dashboard', 'tenants', 'select, update (email_domains)'),
@@ -290,6 +296,8 @@ begin
     ('sluice_dashboard', 'members', 'select, insert, update, delete'),
     ('sluice_dashboard', 'invitations', 'select, insert, update (accepted_at, revoked_at)'),
     ('sluice_dashboard', 'audit_entries', 'select'),
+    ('sluice_dashboard', 'sandbox_messages', 'select'),
+    ('sluice_dashboard', 'sandbox_acts', 'select, insert (tenant_id, id, act, reference, content)'),
     -- The worker carries out the acts of operators and records them.
     ('sluice_worker', 'processes', 'delete'),
     ('sluice_worker', 'operator_acts', 'select, update (state, found, done, refused, more, error, started_at, updated_at, finished_at), delete'),
@@ -362,7 +370,7 @@ begin
       and (c.relname, a.attname) not in (
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),
-        ('ai_tasks', 'output'), ('messages', 'envelope'), ('messages', 'content'), ('message_attachments', 'content'),
+        ('ai_tasks', 'output'), ('sandbox_records', 'line'), ('sandbox_records', 'key'), ('sandbox_messages', 'content'), ('sandbox_acts', 'content'), ('messages', 'envelope'), ('messages', 'content'), ('message_attachments', 'content'),
         ('suppressions', 'sealed'), ('webhook_endpoints', 'headers'), ('webhook_endpoints', 'secrets'), ('invitations', 'token_hash'), ('audit_entries', 'hash'), ('pauses', 'reason'), ('pauses', 'actor'), ('job_acts', 'reason'), ('job_acts', 'actor'),
         ('idempotency_keys', 'fingerprint'), ('verifications', 'subject_fingerprint'))
     group by c.relname

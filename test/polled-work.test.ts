@@ -12,6 +12,7 @@ const NOTHING: PolledWork = {
   recoveries: false,
   deliveries: false,
   notifications: false,
+  sandboxes: false,
 }
 
 /** A connection that answers each statement with `found`, and records the statements and transactions. */

@@ -3,9 +3,14 @@ import type { Sql } from '#core/db.ts'
 
 /**
  * Whether there is work of each kind: recoveries of deliveries, deliveries in the backlogs of endpoints (due or not),
- * and waiting notifications that are due.
+ * waiting notifications that are due, and acts in sandboxes and scheduled changes of them that are due.
  */
-export type PolledWork = { recoveries: boolean; deliveries: boolean; notifications: boolean }
+export type PolledWork = {
+  recoveries: boolean
+  deliveries: boolean
+  notifications: boolean
+  sandboxes: boolean
+}
 /** Whether there are acts or confirmed proposals of operators. */
 export type OperatorWork = { acts: boolean; proposals: boolean }
 
@@ -14,7 +19,9 @@ export async function findPolledWork(sql: Sql): Promise<PolledWork> {
   const [found] = await sql<PolledWork[]>`
     select exists (select from webhook_recoveries where status <> 'completed') as recoveries,
       exists (select from webhook_due) as deliveries,
-      exists (select from notifications where state = 'waiting' and due_at <= now()) as notifications`
+      exists (select from notifications where state = 'waiting' and due_at <= now()) as notifications,
+      exists (select from sandboxes where due_at <= now())
+        or exists (select from sandbox_acts where done_at is null) as sandboxes`
   return found!
 }
 

@@ -126,6 +126,12 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
     reason: 'finds expired rows by time; changes name the tenant',
   },
   {
+    name: 'sandboxes with work, and those to prune',
+    tables: ['sandboxes', 'sandbox_acts'],
+    part: /from sandboxes where (due|pruned)_at <= |from sandbox_acts where done_at is null/,
+    reason: 'finds due rows by time; changes name the tenant',
+  },
+  {
     name: 'sweep of deleted endpoints and old recoveries',
     tables: ['webhook_endpoints', 'webhook_recoveries'],
     part: /select tenant_id, id from (webhook_endpoints where deleted_at <|webhook_recoveries where status = \$\d+ and after_at is null and updated_at <)/,
@@ -140,7 +146,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'notification not matched yet',
     tables: ['notifications', 'notification_history'],
-    part: /from (notification_history h|notifications n) where [hn]\.id = input\.id|insert into notifications \(id, provider|where n\.id = (updates|change|inbound)\.notification_id|from notifications where id = \$\d+|where n\.provider = objects\.provider and n\.waits_for = objects\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications (n )?where (n\.)?state = \$\d+ and (n\.)?due_at <= now\(\)|from judgement where n\.id = judgement\.id|^ ?select from notifications n where n\.id = jobs?\.id and not n\.livemode/,
+    part: /from (notification_history h|notifications n) where [hn]\.id = input\.id|insert into notifications \(id, provider|where n\.id = (updates|change|inbound)\.notification_id|from notifications where id = \$\d+|where n\.provider = objects\.provider and n\.waits_for = objects\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications (n )?where (n\.)?state = \$\d+ and (n\.)?due_at <= now\(\)|from judgement where n\.id = judgement\.id|^ ?select from notifications n where n\.id = j(?:obs)?\.id and not n\.livemode/,
     reason: 'its tenant is unknown until it is applied',
   },
   {

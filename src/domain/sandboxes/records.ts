@@ -1,0 +1,126 @@
+// The records of a sandbox: everything that the payment processor of a tenant in test mode would know, in the order in
+// which it happened.
+import type { Sql, Tx } from '#core/db.ts'
+
+/** A record without its content. `object`, `root`: null for the answer of a request that was refused. */
+export type SandboxRecord = {
+  kind: 'version' | 'event' | 'answer' | 'change'
+  key: string
+  object: string | null
+  root: string | null
+}
+
+/** `line`: the content as JSON text. A record replaces the earlier one with the same kind and key. */
+export type NewRecord = SandboxRecord & { line: string }
+
+/** The state of a locked sandbox. */
+export type SandboxState = {
+  last_position: number
+  /** What is in memory can be used only for the same generation and switch of the database. */
+  generation: string
+  clock_offset_ms: number
+  bytes: number
+  /** The database's clock, unix milliseconds. */
+  now_ms: number
+}
+
+/** The number of records that one statement reads. */
+const READ_BATCH_SIZE = 2_000
+
+/**
+ * Locks the sandbox of a tenant until the end of the transaction, and creates it if there is none. Waits for another
+ * transaction that has locked it, as long as the timeout of statements permits. Throws if the tenant is live.
+ */
+export async function lockSandbox(tx: Tx, tenant_id: string): Promise<SandboxState> {
+  const existing = await findLocked(tx, tenant_id)
+  if (existing !== undefined) return existing
+  await tx`
+    insert into sandboxes (tenant_id) select id from tenants where id = ${tenant_id} and mode = 'test'
+    on conflict do nothing`
+  const created = await findLocked(tx, tenant_id)
+  if (created === undefined) throw new Error(`the tenant ${tenant_id} is not in test mode: it has no sandbox`)
+  return created
+}
+
+async function findLocked(tx: Tx, tenant_id: string): Promise<SandboxState | undefined> {
+  // A database that has gone back in time may have other records at the same positions.
+  const [state] = await tx<SandboxState[]>`
+    select last_position, clock_offset_ms, bytes,
+      generation || '/' || coalesce((select last_switch from lineage), 0) as generation,
+      floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
+    from sandboxes where tenant_id = ${tenant_id} for update`
+  return state
+}
+
+/** Calls `read` with the line of each record after this position, in order. */
+export async function readRecords(
+  tx: Tx,
+  tenant_id: string,
+  { after, until }: { after: number; until: number },
+  read: (line: unknown) => void,
+): Promise<void> {
+  let position = after
+  while (position < until) {
+    const rows = await tx<{ position: number; line: unknown }[]>`
+      select position, line from sandbox_records
+      where tenant_id = ${tenant_id} and position > ${position} order by position limit ${READ_BATCH_SIZE}`
+    for (const { line } of rows) read(line)
+    if (rows.length < READ_BATCH_SIZE) return
+    position = rows.at(-1)!.position
+  }
+}
+
+/** Writes records after the last one, and the rest of the state. Returns the size of all records. */
+export async function writeRecords(
+  tx: Tx,
+  tenant_id: string,
+  records: NewRecord[],
+  {
+    last_position,
+    clock_offset_ms,
+    due_ms,
+  }: {
+    last_position: number
+    clock_offset_ms: number
+    /** When the next scheduled change is due, by the database's clock in unix milliseconds; null: none is scheduled. */
+    due_ms: number | null
+  },
+): Promise<number> {
+  const rows = records.map((record, nth) => ({
+    ...record,
+    position: last_position + nth + 1,
+    bytes: Buffer.byteLength(record.line),
+  }))
+  const [state] = await tx<{ bytes: number }[]>`
+    with input as (
+      select * from jsonb_to_recordset(${tx.json(rows)}) as r(
+        position bigint, kind text, key text, object text, root text, line text, bytes integer)
+    ), written as (
+      insert into sandbox_records as r (tenant_id, position, kind, key, object, root, line, bytes)
+      select ${tenant_id}, position, kind, key, object, root, line::json, bytes from input order by position
+      on conflict (tenant_id, kind, key) do update set position = excluded.position, object = excluded.object,
+        root = excluded.root, line = excluded.line, bytes = excluded.bytes, created_at = excluded.created_at
+      returning new.bytes - coalesce(old.bytes, 0) as added
+    )
+    update sandboxes set bytes = greatest(0, bytes + coalesce((select sum(added) from written), 0)),
+      last_position = ${last_position + rows.length}, clock_offset_ms = ${clock_offset_ms},
+      due_at = ${due_ms === null ? null : tx`to_timestamp(${due_ms}::float8 / 1000)`},
+      updated_at = clock_timestamp()
+    where tenant_id = ${tenant_id}
+    returning bytes`
+  return state!.bytes
+}
+
+/** The tenants whose sandboxes have a change that is due, the longest overdue first. */
+export async function findDueSandboxes(sql: Sql, limit: number): Promise<string[]> {
+  const rows = await sql<{ tenant_id: string }[]>`
+    select tenant_id from sandboxes where due_at <= clock_timestamp() order by due_at limit ${limit}`
+  return rows.map(({ tenant_id }) => tenant_id)
+}
+
+/** Postpones the changes of a sandbox that cannot be performed now, so that other sandboxes do not wait for it. */
+export async function postponeChanges(sql: Sql, tenant_id: string, by_s: number): Promise<void> {
+  await sql`
+    update sandboxes set due_at = clock_timestamp() + ${by_s} * interval '1 second'
+    where tenant_id = ${tenant_id} and due_at <= clock_timestamp()`
+}
