@@ -310,7 +310,8 @@ test('a lookup settles a dispute for which no notification arrives', async ({ wo
   await deliverDisputeEvents(world, payment)
   await closeDispute(world, reference, 'lost')
   const of = { provider: 'stripe', livemode: true }
-  await storeNotifications(world.sql, [requestLookup(of, { resource: 'dispute', reference }, 'test')])
+  const lookup = { resource: 'dispute', reference, tenant_id: null } as const
+  await storeNotifications(world.sql, [requestLookup(of, lookup, 'test')])
   await disputeIn(world.client, payment.id, 'lost')
   await world.drain()
   expect(Array.from(await world.sql`select * from drifts where subject = 'dispute'`)).toEqual([])

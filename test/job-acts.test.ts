@@ -217,7 +217,7 @@ test.for([
     })
     const lookup = requestLookup(
       { provider: 'stripe', livemode: true },
-      { resource: 'refund', reference },
+      { resource: 'refund', reference, tenant_id: null },
       'later',
     )
     await storeNotifications(world.sql, [lookup])

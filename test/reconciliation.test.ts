@@ -526,7 +526,7 @@ describeIn('drifts', { notifications: false, env: EAGER, concurrent: true }, (te
       const { id, processor_reference: reference } = await capturedPayment(client)
       const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
       const requestPaymentLookup = async (name: string) => {
-        const arrival = requestLookup(STRIPE, { resource: 'payment', reference }, name)
+        const arrival = requestLookup(STRIPE, { resource: 'payment', reference, tenant_id: null }, name)
         await storeNotifications(world.sql, [arrival])
         return async () =>
           await eventually(async () => {
@@ -560,7 +560,7 @@ describeIn('drifts', { notifications: false, env: EAGER, concurrent: true }, (te
     const { id, processor_reference: reference } = await authorizedPayment(client)
     const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
     const requestPaymentLookup = async (name: string) =>
-      await storeNotifications(world.sql, [requestLookup(STRIPE, { resource: 'payment', reference }, name)])
+      await storeNotifications(world.sql, [requestLookup(STRIPE, { resource: 'payment', reference, tenant_id: null }, name)])
     await world.sql`update payments set status = 'canceled', amount_capturable_minor = 0 where id = ${id}`
     await requestPaymentLookup('opens')
     expect(await onlyDrift(client, byPayment(id))).toMatchObject({ theirs: { status: 'authorized' } })

@@ -819,7 +819,7 @@ describe('with notifications that the test delivers', () => {
     await settleTopUp(world, top_up.processor_reference, 'succeeded')
     const lookup = requestLookup(
       { provider: 'stripe', livemode: true },
-      { resource: 'top_up', reference: top_up.processor_reference },
+      { resource: 'top_up', reference: top_up.processor_reference, tenant_id: null },
       'test',
     )
     await storeNotifications(world.sql, [lookup])

@@ -198,7 +198,7 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
   // carry our ids.
   if (row !== undefined && reference !== null) {
     const of = { provider: row.provider, livemode: await isLiveTenant(tx, tenant_id) }
-    const lookup = requestLookup(of, { resource: root, reference }, `resolved:${job.id}`)
+    const lookup = requestLookup(of, { resource: root, reference, tenant_id }, `resolved:${job.id}`)
     await storeNotifications(tx, [lookup])
   }
   return { before, after: 'failed', lookup_only: false }

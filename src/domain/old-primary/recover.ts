@@ -65,7 +65,8 @@ async function lookupsOfRows<Row extends OldRow>(sql: Sql, rows: readonly Row[],
     if (resource === undefined) return []
     const { provider, reference, tenant_id } = row
     const of = { provider, livemode: modes.get(tenant_id ?? '') !== 'test' }
-    return [{ row, lookup: requestLookup(of, { resource, reference }, `old-primary:${number}`) }]
+    const lookup = requestLookup(of, { resource, reference, tenant_id }, `old-primary:${number}`)
+    return [{ row, lookup }]
   })
 }
 

@@ -116,7 +116,7 @@ async function openPayoutDrift(tx: Tx, { tenant_id, id, processor, processor_ref
     await storeNotifications(tx, [
       requestLookup(
         { provider: processor, livemode: await isLiveTenant(tx, tenant_id) },
-        { resource: 'payout', reference },
+        { resource: 'payout', reference, tenant_id },
         `forced:${id}`,
       ),
     ])

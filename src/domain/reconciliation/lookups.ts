@@ -35,6 +35,7 @@ const DAY_S = 24 * 3600
 const BATCH_SIZE = 10_000
 
 type StaleRow = {
+  tenant_id: string
   resource: ProviderResourceName
   provider: string
   /** Lookups of a tenant in test mode query the provider of test mode. */
@@ -61,7 +62,7 @@ export async function findStale(sql: Sql, resource: ProviderResourceName, cursor
   const stage = await findStage(sql, rows, cursor)
   const is_job_of_row = sql`j.tenant_id = p.tenant_id and j.resource_id = ${sql(`p.${rootIdColumn(resource)}`)}`
   const stale = await sql<StaleRow[]>`
-    select ${resource} as resource, ${sql(`p.${at_provider.provider}`)} as provider,
+    select p.tenant_id, ${resource} as resource, ${sql(`p.${at_provider.provider}`)} as provider,
       ${isOfMode(sql, sql`p.tenant_id`, true)} as livemode, coalesce(${sql(`p.${at_provider.reference}`)}, (
         select c.provider_reference from all_jobs j cross join lateral (
           select c.provider_reference from all_provider_calls c
@@ -92,8 +93,8 @@ export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
       where p.subject = ${resource} and o.tenant_id = p.tenant_id and o.id = p.subject_id`
   })
   const stale = await sql<StaleRow[]>`
-    select p.subject as resource, s.provider, ${isOfMode(sql, sql`p.tenant_id`, true)} as livemode, s.reference,
-      s.since, extract(epoch from now() - s.since)::float8 as age_s
+    select p.tenant_id, p.subject as resource, s.provider, ${isOfMode(sql, sql`p.tenant_id`, true)} as livemode,
+      s.reference, s.since, extract(epoch from now() - s.since)::float8 as age_s
     from drifts p cross join lateral (${unionAll(sql, rows)}) s
     where p.resolved_at is null and ${stage.within} and p.state <> 'unknown'`
   return { stale, cursor: stage.cursor }
@@ -130,14 +131,19 @@ export async function findStage(
  * its number, so a repeated request stores no second lookup.
  */
 export function lookupsOf(stale: StaleRow[]): Arrival[] {
-  return stale.flatMap(({ resource, provider, livemode, reference, since, age_s }) => {
+  return stale.flatMap(({ tenant_id, resource, provider, livemode, reference, since, age_s }) => {
     if (reference === null || age_s < LOOKUP_DELAYS_S[0]!) return []
     const lookup = LOOKUP_DELAYS_S.filter((after_s) => after_s <= age_s).length + Math.floor(age_s / DAY_S)
-    return [requestLookup({ provider, livemode }, { resource, reference }, `${since}:${lookup}`)]
+    return [requestLookup({ provider, livemode }, { resource, reference, tenant_id }, `${since}:${lookup}`)]
   })
 }
 
-const lookupSchema = z.object({ resource: z.string(), reference: z.string() })
+const lookupSchema = z.object({
+  resource: z.string(),
+  reference: z.string(),
+  /** The tenant of the row, whose sandbox may be its provider; absent if the object has no row. */
+  tenant_id: z.uuid().nullish(),
+})
 
 /**
  * A lookup of a provider's object, as a notification. `name` distinguishes the lookup from other lookups of the same
@@ -145,7 +151,7 @@ const lookupSchema = z.object({ resource: z.string(), reference: z.string() })
  */
 export function requestLookup(
   of: ProviderMode,
-  lookup: { resource: ResourceName; reference: string },
+  lookup: { resource: ResourceName; reference: string; tenant_id: string | null },
   name: string,
 ): Arrival {
   const notification = notificationOf(of, {

@@ -160,7 +160,8 @@ async function requestLookups(
     if (resource === undefined || (result !== 'missing' && result !== 'differs')) return []
     // An object of ours without a row is looked up by each run until it has a row; another one once for each state.
     const state = result === 'missing' && installation !== null ? to_s : JSON.stringify(reported)
-    return [requestLookup({ provider, livemode }, { resource, reference }, `listed:${state}`)]
+    const lookup = { resource, reference, tenant_id: null }
+    return [requestLookup({ provider, livemode }, lookup, `listed:${state}`)]
   })
   if (lookups.length > 0) await storeNotifications(sql, lookups)
   if (livemode) for (const result of results) metrics.listedObjects.inc({ list: name, result })

@@ -9,5 +9,7 @@ export function readProviderEvent(notification: StoredNotification): ProviderEve
   const { kind, provider, payload } = notification
   if (kind !== LOOKUP_KIND) return EVENT_READERS[provider]?.(payload)
   const lookup = lookupOf(notification)
-  return lookup === undefined ? null : { ...lookup, parent_reference: null, has_sluice_ids: true }
+  if (lookup === undefined) return null
+  const { resource, reference } = lookup
+  return { resource, reference, parent_reference: null, has_sluice_ids: true }
 }

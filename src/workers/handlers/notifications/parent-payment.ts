@@ -47,7 +47,8 @@ export async function findParentPayment(
   if (recovered !== undefined && 'row' in recovered) {
     // The status of the payment is settled by a lookup of its own.
     const of = { provider, livemode }
-    const lookup_of_payment = requestLookup(of, { resource: 'payment', reference }, 'recovered')
+    const { tenant_id } = recovered.row
+    const lookup_of_payment = requestLookup(of, { resource: 'payment', reference, tenant_id }, 'recovered')
     await storeNotifications(context.sql, [lookup_of_payment])
     return { payment: recovered.row }
   }

@@ -121,7 +121,8 @@ async function applyPayment(
     if (compared.kind === 'done' && compared.value !== null) {
       const name = `${compared.value.since}:${theirs.amount_refunded_minor} refunded`
       const of = { provider: processor.name, livemode }
-      const lookup = requestLookup(of, { resource: 'payment', reference }, name)
+      const { tenant_id } = payment
+      const lookup = requestLookup(of, { resource: 'payment', reference, tenant_id }, name)
       await storeNotifications(sql, [lookup])
     }
     return compared
