@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { HEALTH_PATH } from '#core/health.ts'
 import { refuseIfOverloaded } from '#core/process-pool.ts'
-import { missingInTestMode, type AreaStates } from '#domain/areas.ts'
+import type { AreaStates } from '#domain/areas.ts'
 import type { Authenticate } from './auth.ts'
 import type { ApiContext } from './context.ts'
 import { checkHost } from './host.ts'
@@ -23,7 +23,6 @@ export function createAdmission(
   keyless: KeylessLimits,
 ): Admission {
   const pressure = watchEventLoop()
-  const missing_in_test = missingInTestMode(config)
 
   function checkLoad(): void {
     if (pressure.overloaded())
@@ -59,7 +58,6 @@ export function createAdmission(
     if (Object.values(request.params ?? {}).includes('')) throw noSuchRoute(request)
     checkScope(request)
     checkArea(request, areas)
-    if (!request.credentials.livemode) checkTestMode(request, missing_in_test)
     checkPath(request.url)
     checkQuery(request.url, request.query)
     checkPlus(request.url)
@@ -92,36 +90,25 @@ function checkScope({ credentials, routeOptions }: FastifyRequest): void {
   throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
 }
 
-/** Throws if the area of the route is not deployed, or if its channel has no credentials. */
-function checkArea({ routeOptions }: FastifyRequest, areas: AreaStates): void {
+/**
+ * Throws if the area of the route is not deployed, or if its channel has no credentials. A tenant in test mode needs
+ * none: its sandbox takes the place of the providers.
+ */
+function checkArea({ credentials: { livemode }, routeOptions }: FastifyRequest, areas: AreaStates): void {
   const { area, definition } = routeOptions.config
-  if (area != null && !areas.deployed.includes(area))
+  const is_deployed =
+    area == null || areas.deployed.includes(area) || (!livemode && areas.without_credentials.includes(area))
+  if (!is_deployed)
     throw new AppError('misconfigured_gateway', {
       message: `The area "${area}" is not deployed here.`,
       context: { area },
     })
   const channel = definition?.sends
-  if (channel !== undefined && areas.channels_without_credentials.includes(channel))
+  if (livemode && channel !== undefined && areas.channels_without_credentials.includes(channel))
     throw new AppError('misconfigured_gateway', {
       message: `This installation sends no messages of the channel "${channel}": its provider is not configured.`,
       context: { area, channel },
     })
-}
-
-/** Throws if the area of the route, or its channel, has no provider for test mode. */
-function checkTestMode(
-  { routeOptions }: FastifyRequest,
-  { areas, channels }: ReturnType<typeof missingInTestMode>,
-): void {
-  const { area, definition } = routeOptions.config
-  const channel = definition?.sends
-  const lacks_area = area != null && areas.includes(area)
-  if (!lacks_area && (channel === undefined || !channels.includes(channel))) return
-  const part = lacks_area ? `area "${area}"` : `channel "${channel}"`
-  throw new AppError('misconfigured_gateway', {
-    message: `The ${part} has no provider for test mode in this installation.`,
-    context: { area, ...(channel !== undefined && { channel }), livemode: false },
-  })
 }
 
 function checkEncoding({ headers, method }: FastifyRequest): void {

@@ -2,7 +2,7 @@
 // built yet are refused.
 import { CHANNELS, type Channel } from '#core/addresses.ts'
 import { ConfigError, type Config } from '#core/config.ts'
-import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, SMS, TEST_KEYS, TOP_UPS } from '#core/config/providers.ts'
+import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, SMS, TOP_UPS } from '#core/config/providers.ts'
 import type { VariableName } from '#core/config/variables.ts'
 
 type AreaDefinition<Scope extends string> = {
@@ -197,23 +197,5 @@ export function areaStates(
     not_deployed: enabled.filter((area) => !built.includes(area)),
     without_credentials: built.filter(lacksCredentials),
     channels_without_credentials: [],
-  }
-}
-
-/**
- * The areas that no tenant in test mode can use here, and the channels of which none can send: their provider has no
- * test account. Until there is a sandbox, the providers of messages and AI tasks have none at all.
- */
-export function missingInTestMode(config: Config): { areas: Area[]; channels: readonly Channel[] } {
-  const hasTestAccount = (provider: string) => {
-    const key = TEST_KEYS[provider as keyof typeof TEST_KEYS] as VariableName | undefined
-    return key !== undefined && config[key] !== undefined
-  }
-  return {
-    areas: AREA_NAMES.filter((area) => {
-      const { provider } = AREAS[area]
-      return provider !== undefined && !hasTestAccount(provider)
-    }),
-    channels: CHANNELS,
   }
 }

@@ -29,7 +29,6 @@ export const PLACEHOLDERS = {
   AI_API_KEY: 'set',
   TWILIO_AUTH_TOKEN: 'set',
   SMTP_URL: 'smtp://set',
-  STRIPE_TEST_SECRET_KEY: 'sk_test_present',
 }
 
 /** Whether this command line runs one of the programs, of any checkout. */

@@ -7,7 +7,7 @@ import type { WorkerContext } from './context.ts'
 import { discard, park, retry, unknown, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { factsOf } from './job-log.ts'
-import { decideMissingProvider, enterMode } from './modes.ts'
+import { enterMode } from './modes.ts'
 
 const ATTEMPTS_EXHAUSTED =
   'too many attempts crashed or threw: the job may crash the process that performs it'
@@ -27,8 +27,6 @@ export async function attempt(
   signal: AbortSignal,
 ): Promise<Settlement> {
   const { context, job } = await enterMode(live, claimed)
-  const missing = decideMissingProvider(context, job)
-  if (missing !== undefined) return await settle(missing)
   const exhausted = decideExhausted(job)
   let has_failed = exhausted !== undefined
   let next: NextDecision = () =>

@@ -11,10 +11,18 @@ import type { Receivers } from '#providers/receivers.ts'
 import type { Idleness } from './idleness.ts'
 import type { JobLog } from './job-log.ts'
 import type { ProviderWatch } from './provider-watch.ts'
+import type { Sandboxes } from './sandbox/open.ts'
 
 type Modes = ModeCache & {
-  /** The context of a mode. The providers of test mode are opened when they are first needed. */
+  /**
+   * The context of a mode. The providers of test mode are opened when they are first needed; a role without a test
+   * account has none.
+   */
   contextOf(livemode: boolean): WorkerContext
+  /** The context of a tenant in test mode: its sandbox takes the place of each provider without a test account. */
+  testContextOf(tenant_id: string): Promise<WorkerContext>
+  /** The sandboxes. They are loaded when they are first needed. */
+  sandboxes(): Promise<Sandboxes>
 }
 
 export type WorkerContext = Providers & {
@@ -25,6 +33,8 @@ export type WorkerContext = Providers & {
   config: Config
   /** False for the context of tenants in test mode. */
   livemode: boolean
+  /** The tenant whose sandbox this context calls; null: it calls none. */
+  sandbox_of: string | null
   modes: Modes
   /** The names of the providers that this context can call. */
   configured: ReadonlySet<string>

@@ -41,11 +41,12 @@ import { startRetention } from './recurring/retention.ts'
 import { startGauges } from './recurring/gauges.ts'
 import { startHoldExpiry } from './recurring/holds.ts'
 import { startRollups } from './recurring/rollups.ts'
+import { startSandboxes } from './recurring/sandboxes.ts'
 import { startTestDataRetention } from './recurring/test-data.ts'
 import { startVerificationExpiry } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
 import { traceCall } from './job-span.ts'
-import { createTestContext } from './test-context.ts'
+import { createTestContexts } from './test-context.ts'
 import { createIdleness } from './idleness.ts'
 import { checkNewSecret } from './new-secrets.ts'
 import { pollWork, type HasOperatorWork } from './polled-work.ts'
@@ -116,6 +117,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     watchdog,
     startSweep(context, { queue, queues, performer, concurrencyOf, watchdog }),
     compareWaitingNotifications(context, hasWork),
+    startSandboxes({ ...context, sql: recurring_sql }, config.MESSAGE_RETENTION_DAYS, hasWork),
     context.provider_watch.report({ ...context, sql: recurring_sql }, worker),
     ...startRecurring({ ...context, sql: recurring_sql }, queues, {
       accepted: queue.accepted,
@@ -188,7 +190,13 @@ function openContext(
     credentials,
     configured,
     livemode: true,
-    modes: { ...createModeCache(sql), contextOf: (livemode) => (livemode ? context : test.context()) },
+    sandbox_of: null,
+    modes: {
+      ...createModeCache(sql),
+      contextOf: (livemode) => (livemode ? context : test.context()),
+      testContextOf: (tenant_id) => test.contextOf(tenant_id),
+      sandboxes: () => test.sandboxes(),
+    },
     sql,
     database,
     log,
@@ -200,7 +208,7 @@ function openContext(
     provider_watch,
     receivers,
   }
-  const test = createTestContext(context, queues)
+  const test = createTestContexts(context, queues)
   cleanup.defer(() => test.close())
   return context
 }

@@ -2,13 +2,13 @@
 import { replaceSentWith } from '#domain/jobs/accounts.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { WorkerContext } from './context.ts'
-import { retry, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { markAsTest } from './job-log.ts'
 
 /** The context of a tenant's mode. */
 async function contextOfTenant({ modes }: WorkerContext, tenant_id: string): Promise<WorkerContext> {
-  return modes.contextOf((await modes.modeOf(tenant_id)) === 'live')
+  const mode = await modes.modeOf(tenant_id)
+  return mode === 'live' ? modes.contextOf(true) : await modes.testContextOf(tenant_id)
 }
 
 /** The context for an attempt at a job, and the job with the credentials of its mode. */
@@ -20,20 +20,6 @@ export async function enterMode(
   if (context.livemode) return { context, job }
   markAsTest()
   return { context, job: await withTestCredentials(live, context, job) }
-}
-
-/**
- * The decision for a job whose provider test mode lacks: the job waits for a worker that has it. Undefined for any
- * other job.
- */
-export function decideMissingProvider(
-  { livemode, configured }: WorkerContext,
-  job: ClaimedJob,
-): Decision | undefined {
-  const { call } = handlerOf(job.name).definition
-  if (livemode || call === null || configured.has(call.provider)) return undefined
-  const reason = `this worker has no provider "${call.provider}" for test mode`
-  return retry(reason, { outcome: 'misconfigured', unsent: true, unanswered: true })
 }
 
 /** A claim of many jobs does not know their modes: it records the credentials of live mode. */

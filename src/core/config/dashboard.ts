@@ -6,8 +6,8 @@ export const DASHBOARD_VARIABLES = {
   DASHBOARD_URL: [
     baseUrl.optional(),
     'https://dashboard.example.com',
-    'address where people reach the dashboard, in production by https; needed unless they use this machine: requests for another host are refused',
-    ['dashboard'],
+    'address where people reach the dashboard, in production by https; needed unless they use this machine: requests for another host are refused. The sandboxes of test mode, which are in workers, name it in the addresses of their pages',
+    ['dashboard', 'worker'],
   ],
   EMULATED: [
     commaList,

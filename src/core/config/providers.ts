@@ -81,6 +81,9 @@ export const SMS = {
   examples: { sms: 'SM0123456789abcdef0123456789abcdef' },
 } as const
 
+/** The senders of tenants in test mode where none is configured. */
+export const SANDBOX_SENDERS = { email: 'test@sandbox.invalid', sms: '+15005550006' } as const
+
 type ProviderFacts = {
   /** The name of the provider in texts for people. */
   title: string

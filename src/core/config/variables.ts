@@ -93,8 +93,8 @@ export const VARIABLES = {
       .optional()
       .register(SECRETS, { is_reread: true }),
     'sk_test_51AbCdEfGhIjKlMnOp',
-    'key of the test mode of the Stripe account, for tenants in test mode; another key than STRIPE_SECRET_KEY. Without it, test mode has no payments, payouts, top-ups and verifications. The API only needs to know that there is a key: any such text will do there',
-    ['api', 'worker'],
+    'key of the test mode of the Stripe account, for tenants in test mode; another key than STRIPE_SECRET_KEY. Give the same one to all workers. Without it, a sandbox in the database takes the place of Stripe in test mode',
+    ['worker'],
   ],
   STRIPE_TEST_WEBHOOK_SECRET: [
     z

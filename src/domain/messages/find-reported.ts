@@ -36,19 +36,18 @@ export type TextingTenant = {
   is_reply_target: boolean
 }
 
+/** The tenants whose messages a provider can know: those of a mode, or the one that has a sandbox. */
+type KnownTenants = { livemode: boolean; sandbox_of: string | null }
+
 /**
- * The tenants of a mode that sent SMS to a number from one of these senders; number and senders are hashes. The inbound
- * SMS is a reply to the last message that was sent to the number before `received_at`, and only the tenant of that
- * message may read the reply.
+ * The tenants that sent SMS to a number from one of these senders; number and senders are hashes. The inbound SMS is a
+ * reply to the last message that was sent to the number before `received_at`, and only the tenant of that message may
+ * read the reply.
  */
 export async function findTextingTenants(
   sql: Sql,
-  {
-    livemode,
-    from: number,
-    received_by,
-    received_at,
-  }: { livemode: boolean; from: string; received_by: string[]; received_at: string },
+  { livemode, sandbox_of }: KnownTenants,
+  { from: number, received_by, received_at }: { from: string; received_by: string[]; received_at: string },
 ): Promise<TextingTenant[]> {
   return await sql<TextingTenant[]>`
     with previous as (
@@ -59,6 +58,7 @@ export async function findTextingTenants(
       where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number}
         and m.sender = any(${received_by}::text[]) and m.status <> 'received'
         and ${isOfMode(sql, sql`m.tenant_id`, livemode)}
+        and (${sandbox_of}::uuid is null or m.tenant_id = ${sandbox_of})
     ), answered as (
       select tenant_id from previous
       where left_at <= ${received_at} and status in ('sending', 'unknown', 'sent', 'delivered', 'undelivered')
@@ -84,23 +84,20 @@ export type SmsToSameNumber = {
 }
 
 /**
- * The other messages to the same number, of any tenant of the mode, that the provider accepted or may have accepted,
+ * The other messages to the same number, of any of these tenants, that the provider accepted or may have accepted,
  * from the time `SEARCH_MARGIN` before this message.
  */
 export async function findSmsToSameNumber(
   sql: Sql,
-  {
-    livemode,
-    message_id,
-    number,
-    since_s,
-  }: { livemode: boolean; message_id: string; number: string; since_s: number },
+  { livemode, sandbox_of }: KnownTenants,
+  { message_id, number, since_s }: { message_id: string; number: string; since_s: number },
 ): Promise<SmsToSameNumber[]> {
   return await sql<SmsToSameNumber[]>`
     select m.tenant_id, m.id as message_id, m.provider_reference as reference,
       case when m.provider_reference is null then m.content end as content
     from messages m
     where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number} and m.id <> ${message_id}
+      and (${sandbox_of}::uuid is null or m.tenant_id = ${sandbox_of})
       and (m.provider_reference is not null
         -- The content is erased only when the message is too old for this search.
         or (m.content is not null and (m.status in ('sending', 'unknown')

@@ -16,8 +16,8 @@ export type UnreportedSms = {
 
 /**
  * Claims SMS that are due for a lookup, at most `limit`. The next lookup of an SMS follows at about twice its age.
- * SMS that are completely reported or too old get no further lookup, nor do those of tenants in test mode, of which the
- * provider knows nothing. `claimed`: the number of claimed SMS.
+ * SMS that are completely reported or too old get no further lookup, nor do those of tenants in test mode, whose
+ * sandboxes report everything at once. `claimed`: the number of claimed SMS.
  */
 export async function claimUnreportedSms(
   sql: Sql,

@@ -1,6 +1,6 @@
 // Composes a message from a request: its envelope, its content and its search terms.
 import type { Channel } from '#core/addresses.ts'
-import { requireVariable } from '#core/config.ts'
+import { SANDBOX_SENDERS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { isOneLine } from '#core/mail-address.ts'
 import { segmentsOf } from '#core/segments.ts'
@@ -59,7 +59,7 @@ export async function composeEmail(
   const attachments = body.attachments ?? []
   return {
     envelope: {
-      from: body.from ?? requireVariable(config, 'EMAIL_FROM'),
+      from: body.from ?? config.EMAIL_FROM ?? SANDBOX_SENDERS.email,
       to,
       cc: emptyToNull(cc),
       bcc: emptyToNull(bcc),

@@ -1,5 +1,6 @@
 // The senders and headers that a tenant may use.
-import { requireVariable, type Config } from '#core/config.ts'
+import type { Config } from '#core/config.ts'
+import { SANDBOX_SENDERS } from '#core/config/providers.ts'
 import { isSluiceHeader, controlsRelay } from '#core/email-headers.ts'
 import { findSenderProblem } from '#core/email-sender.ts'
 import { AppError } from '#core/errors.ts'
@@ -43,7 +44,7 @@ export async function smsSenderOf(
   from: SmsBody['from'],
 ): Promise<string> {
   const senders = await requester.smsSenders()
-  const sender = from ?? senders?.[0] ?? requireVariable(config, 'TWILIO_FROM')
+  const sender = from ?? senders?.[0] ?? config.TWILIO_FROM ?? SANDBOX_SENDERS.sms
   if (from == null || senders === null || senders.includes(from)) return sender
   const must_be = senders.length === 0 ? 'must be left out' : `must be one of ${senders.join(', ')}`
   throw parameterError('from', `SMS may not be from ${from}.`, must_be)

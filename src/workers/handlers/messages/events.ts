@@ -177,9 +177,9 @@ async function applyInboundSms(
   notification: StoredNotification,
   { keyword, from, received_by, text, ...event }: MessageEventAbout<'inbound_sms'>,
 ): Promise<Decision> {
-  const { sql, vault, livemode } = context
+  const { sql, vault } = context
   const received_at = event.received_at ?? notification.received_at
-  const writers = (await findTextingTenants(sql, { livemode, from, received_by, received_at })).filter(
+  const writers = (await findTextingTenants(sql, context, { from, received_by, received_at })).filter(
     ({ is_reply_target }) => is_reply_target || keyword === 'opt_out' || keyword === 'opt_in',
   )
   if (writers.length === 0 && notification.state !== 'parked')

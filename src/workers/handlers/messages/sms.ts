@@ -150,8 +150,7 @@ async function search(
     if (lookup.kind !== 'done') return lookup
     // The rows are read after the list. Every listed message had begun before, so its row is among them.
     const number = message.recipients[0]!.address
-    const { sql, livemode } = context
-    const others = await findSmsToSameNumber(sql, { livemode, ...idsOf(job), number, since_s })
+    const others = await findSmsToSameNumber(context.sql, context, { ...idsOf(job), number, since_s })
     const identified = new Set(others.map(({ reference }) => reference))
     const candidates = lookup.value.filter(({ reference }) => !identified.has(reference))
     const unidentified = others.filter(

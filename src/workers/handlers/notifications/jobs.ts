@@ -8,7 +8,8 @@ import { applyNotification } from '#jobs/notifications.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
 import type { WorkerContext } from '../../context.ts'
 import { discard, done, park, retry, type Decision } from '../../decision.ts'
-import { factsOf, markAsTest } from '../../job-log.ts'
+import { factsOf } from '../../job-log.ts'
+import { contextOfNotification } from '../../notification-context.ts'
 import { disputeEvent } from '../disputes/events.ts'
 import { handling, NEWER_VERSION_DELAY_MS, type JobOf } from '../handler.ts'
 import { applyMessageEvent, isFromMessageProvider } from '../messages/events.ts'
@@ -58,8 +59,7 @@ const byResource = new Map<string, FollowedResource>(Object.entries(FOLLOWED))
 async function apply(live: WorkerContext, job: JobOf<typeof applyNotification>): Promise<Decision> {
   const notification = await findNotification(live.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
-  // The job belongs to no tenant, so the notification says the mode.
-  const context = contextOf(live, notification)
+  const context = await contextOfNotification(live, notification)
   if (!canQuery(context, notification)) {
     const reason = `this worker has no provider "${notification.provider}" for test mode`
     return retryQuery(notification, { kind: 'misconfigured', reason })
@@ -77,11 +77,6 @@ async function apply(live: WorkerContext, job: JobOf<typeof applyNotification>):
   if (reason === 'orphan' && reference !== null && (decision.kind === 'done' || decision.kind === 'continue'))
     await closingOrphan(context.sql, { provider, livemode, reference })
   return decision
-}
-
-function contextOf({ modes }: WorkerContext, { livemode }: StoredNotification): WorkerContext {
-  if (!livemode) markAsTest()
-  return modes.contextOf(livemode)
 }
 
 /** False for a notification of test mode whose provider test mode lacks. */
@@ -103,7 +98,7 @@ async function parkPoison(live: WorkerContext, job: ClaimedJob, reason: string):
   // A notification and its job have the same id.
   const notification = await findNotification(sql, job.id)
   if (notification === undefined) return discard(reason)
-  const context = contextOf(live, notification)
+  const context = await contextOfNotification(live, notification)
   const target = canQuery(context, notification) ? readProviderEvent(notification) : undefined
   const row = target && (await byResource.get(target.resource)?.findRow(context, target))
   const { kind, object_id } = notification

@@ -15,14 +15,14 @@ export type RowIds = { tenant_id: string; id: string }
 export type MarkedRecord = { reference: string; metadata: Metadata }
 
 /**
- * A row that a notification names; undefined if its tenant is of the other mode. An object of the test account never
- * changes a live row, whatever its metadata says, nor the other way round.
+ * A row that a notification names; undefined if its tenant is of the other mode, or has another sandbox. An object of
+ * the test account never changes a live row, whatever its metadata says, nor the other way round.
  */
 export async function withinMode<Row extends { tenant_id: string }>(
-  { modes, livemode }: WorkerContext,
+  { modes, livemode, sandbox_of }: WorkerContext,
   row: Row | undefined,
 ): Promise<Row | undefined> {
-  if (row === undefined) return undefined
+  if (row === undefined || (sandbox_of !== null && sandbox_of !== row.tenant_id)) return undefined
   return ((await modes.modeOf(row.tenant_id)) === 'live') === livemode ? row : undefined
 }
 

@@ -1,0 +1,60 @@
+// Recurring work for the sandboxes of tenants in test mode: performs their scheduled changes when they are due, carries
+// out what people do in them, and deletes what is too old.
+import { endAct, findOpenActs } from '#domain/sandboxes/acts.ts'
+import { findDueSandboxes, postponeChanges } from '#domain/sandboxes/records.ts'
+import { pruneNextSandbox } from '#domain/sandboxes/retention.ts'
+import type { WorkerContext } from '../context.ts'
+import { repeatWhileCurrent, together, type Loop } from '../clock.ts'
+import { POLL_INTERVAL_MS, type HasWork } from '../polled-work.ts'
+
+const BATCH_SIZE = 20
+/** The delay before the changes of a sandbox are tried again. */
+const RETRY_DELAY_S = 60
+const PRUNE_INTERVAL_MS = 10 * 60_000
+
+/** Starts the loops; safe in several workers at once. */
+export function startSandboxes(context: WorkerContext, message_days: number, hasWork: HasWork): Loop {
+  const { sql, log, database, idleness } = context
+  return together([
+    repeatWhileCurrent(
+      context,
+      'acts in sandboxes, and their scheduled changes',
+      () => POLL_INTERVAL_MS,
+      async (mustEnd) => {
+        if (!(await hasWork('sandboxes'))) return
+        await carryOutActs(context, mustEnd)
+        await performDue(context, mustEnd)
+      },
+    ),
+    repeatWhileCurrent(
+      context,
+      'old records of sandboxes',
+      idleness.interval(PRUNE_INTERVAL_MS, PRUNE_INTERVAL_MS),
+      async (mustEnd) => {
+        if (database.isHeld()) return
+        for (let pruned; !mustEnd() && (pruned = await pruneNextSandbox(sql, message_days)) !== null;)
+          log.info({ tenant_id: pruned }, 'old records of a sandbox were deleted')
+      },
+    ),
+  ])
+}
+
+/** Carries out the acts of people, each once. One that fails is refused: the person can repeat it. */
+async function carryOutActs({ sql, modes }: WorkerContext, mustEnd: () => boolean): Promise<void> {
+  for (const act of await findOpenActs(sql, BATCH_SIZE)) {
+    if (mustEnd()) return
+    const sandboxes = await modes.sandboxes()
+    await sandboxes.carryOutAct(act).catch(() =>
+      endAct(sql, act.tenant_id, act.id, 'The sandbox has failed. Try again.'),
+    )
+  }
+}
+
+/** Performs what is due in some sandboxes. A failure is logged by the host, and keeps no other sandbox waiting. */
+async function performDue({ sql, modes }: WorkerContext, mustEnd: () => boolean): Promise<void> {
+  const { host } = await modes.sandboxes()
+  for (const tenant_id of await findDueSandboxes(sql, BATCH_SIZE)) {
+    if (mustEnd()) return
+    await host.performDue(tenant_id).catch(() => postponeChanges(sql, tenant_id, RETRY_DELAY_S))
+  }
+}
