@@ -353,13 +353,15 @@ describe('SMS', () => {
       [true, tenant_id, 'SM1'],
       [false, twin_id, 'SM2'],
     ] as const) {
-      expect(await findTextingTenants(sql, { livemode, ...inbound })).toMatchObject([
+      const of = { livemode, sandbox_of: null }
+      expect(await findTextingTenants(sql, of, inbound)).toMatchObject([
         { tenant_id: owner, is_reply_target: true },
       ])
-      expect(await findSmsToSameNumber(sql, { livemode, ...other })).toMatchObject([
-        { tenant_id: owner, reference },
-      ])
+      expect(await findSmsToSameNumber(sql, of, other)).toMatchObject([{ tenant_id: owner, reference }])
     }
+    // A sandbox knows one tenant only.
+    const of_sandbox = { livemode: false, sandbox_of: newId() }
+    expect(await findTextingTenants(sql, of_sandbox, inbound)).toEqual([])
   })
 
   test('of test mode are never looked up at the live provider', async ({ world }) => {

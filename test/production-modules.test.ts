@@ -74,6 +74,8 @@ test.for(Object.keys(PARTS) as PartName[])(
     const unused = /\/undici\/lib\/(?:web|mock|cache)\//
     expect(files.filter((file) => unused.test(file))).toEqual([])
     expect(files.some((file) => file.includes('/fastify/'))).toBe(name !== 'worker')
+    // A worker loads the sandboxes when it first performs a job of a tenant in test mode.
+    expect(files.filter((file) => /^src\/(?:providers|workers)\/sandbox\//.test(file))).toEqual([])
     // Without traces, nothing of OpenTelemetry, except its interface, which prom-client loads.
     expect(files.filter((file) => /@opentelemetry\/(?!api\/)/.test(file))).toEqual([])
   },

@@ -55,7 +55,7 @@ create role sluice_reader;
 
 create role acme_api login connection limit 90 password :'api_password' in role sluice_api;
 create role acme_webhooks login connection limit 45 password :'webhooks_password' in role sluice_webhooks;
-create role acme_worker login connection limit 130 password :'worker_password' in role sluice_worker;
+create role acme_worker login connection limit 145 password :'worker_password' in role sluice_worker;
 create role acme_dashboard login connection limit 60 password :'dashboard_password' in role sluice_dashboard;
 create role acme_reports login connection limit 10 password :'reports_password' in role sluice_reader;
 -- Behind PgBouncer, the settings of sessions are settings of their users: SESSION_SETTINGS in

@@ -10,12 +10,9 @@ import type { World } from './world.ts'
 
 /**
  * Creates a row of every resource of the world's first tenant. Returns an id of each, by the last segment of the path
- * before the id. `sends`: whether there are providers of messages and AI tasks; without them, there are no such rows.
+ * before the id.
  */
-export async function createEveryResource(
-  world: World,
-  { sends = true } = {},
-): Promise<Record<string, string>> {
+export async function createEveryResource(world: World): Promise<Record<string, string>> {
   const customer = await create(world, '/v1/customers', {
     name: 'Ada',
     email: 'ada@example.com',
@@ -66,7 +63,17 @@ export async function createEveryResource(
     (await world.client.get(`/v1/webhook_recoveries/${recovery.id}`)).body.status
   await until('the recovery is completed', async () => (await recoveryStatus()) === 'completed')
   const [event] = (await world.client.get(`/v1/payments/${payment.id}/events`)).body
+  const task = await create(world, '/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
+  const message = await create(world, '/v1/messages/email', {
+    to: ['ada@example.com'],
+    subject: 'Shipped',
+    text: 'It is on its way.',
+    tags: ['shipping'],
+    send_at: new Date(Date.now() + 86_400_000),
+  })
   const owned: Record<string, string> = {
+    tasks: task.id,
+    messages: message.id,
     events: event.id,
     webhook_endpoints: endpoint.id,
     webhook_deliveries: delivery.id,
@@ -83,17 +90,6 @@ export async function createEveryResource(
     top_ups: top_up.id,
     disputes: disputed.dispute.id,
     idempotency_keys: customer.idempotency_key,
-  }
-  if (sends) {
-    const task = await create(world, '/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
-    const message = await create(world, '/v1/messages/email', {
-      to: ['ada@example.com'],
-      subject: 'Shipped',
-      text: 'It is on its way.',
-      tags: ['shipping'],
-      send_at: new Date(Date.now() + 86_400_000),
-    })
-    Object.assign(owned, { tasks: task.id, messages: message.id })
   }
   await world.drain()
   await eventually(async () => {
