@@ -452,7 +452,7 @@ describe('without the credentials of providers', () => {
     }
   })
 
-  without(
+  test(
     'a key of test mode is created by the command, for a twin that its first key creates',
     async ({ world }) => {
       const run = (...args: string[]) =>
@@ -478,7 +478,7 @@ describe('without the credentials of providers', () => {
     },
   )
 
-  without(
+  test(
     'a tenant has one twin, which has none, and lists of tenants leave twins out',
     async ({ world }) => {
       const { sql } = world
