@@ -34,8 +34,7 @@ create index sandbox_messages_person on sandbox_messages (tenant_id, person, cre
 create table sandbox_acts (
   tenant_id uuid not null references tenants (id) on delete cascade,
   id uuid not null,
-  act text not null check (act in (
-    'succeed_authentication', 'fail_authentication', 'open_dispute', 'fail_payout', 'answer_sms')),
+  act text not null check (act in ('pay', 'fail_payment', 'open_dispute', 'fail_payout', 'answer_sms')),
   -- The provider's id of the payment or payout, or the id of the SMS in the inbox.
   reference text not null check (length(reference) between 1 and 255),
   -- The text of an answer, sealed.

@@ -1,5 +1,6 @@
 // Tenants in test mode work without a provider: their sandboxes in the database take the place of each.
-import { describe, expect } from 'vitest'
+import { setTimeout } from 'node:timers/promises'
+import { describe, expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
 import { createVault } from '#core/secrets.ts'
@@ -162,9 +163,9 @@ describe('a person', () => {
     })
     const early = await act(world, 'open_dispute', reference)
     expect(early.refused).toContain('has no captured amount')
-    expect(await act(world, 'succeed_authentication', reference)).toEqual({ refused: null })
+    expect(await act(world, 'pay', reference)).toEqual({ refused: null })
     await paymentIn(twin, body.id, 'authorized')
-    const again = await act(world, 'succeed_authentication', reference)
+    const again = await act(world, 'pay', reference)
     expect(again.refused).toContain('it requires no authentication')
     await twin.post(`/v1/payments/${body.id}/capture`)
     await paymentIn(twin, body.id, 'captured')
@@ -172,11 +173,25 @@ describe('a person', () => {
     await disputeIn(twin, body.id, 'needs_response')
   })
 
+  test('enters a card where the payment has none, and another one after a decline', async ({ world }) => {
+    const { twin } = world
+    const { body } = await createPayment(twin, { payment_method: undefined })
+    const { processor_reference } = await paymentIn(twin, body.id, 'requires_action')
+    expect(await act(world, 'fail_payment', processor_reference)).toEqual({ refused: null })
+    await eventually(async () =>
+      expect((await twin.get(`/v1/payments/${body.id}`)).body.failure).toMatchObject({
+        code: 'payment_declined',
+      }),
+    )
+    expect(await act(world, 'pay', processor_reference)).toEqual({ refused: null })
+    await paymentIn(twin, body.id, 'authorized')
+  })
+
   test('fails an authentication, and returns a payout', async ({ world }) => {
     const { twin } = world
     const { body } = await createPayment(twin, { payment_method: 'pm_card_authenticationRequired' })
     const { processor_reference } = await paymentIn(twin, body.id, 'requires_action')
-    expect(await act(world, 'fail_authentication', processor_reference)).toEqual({ refused: null })
+    expect(await act(world, 'fail_payment', processor_reference)).toEqual({ refused: null })
     await eventually(async () =>
       expect((await twin.get(`/v1/payments/${body.id}`)).body.failure).toMatchObject({
         code: 'payment_declined',
@@ -188,6 +203,35 @@ describe('a person', () => {
     expect(await act(world, 'fail_payout', paid.processor_reference)).toEqual({ refused: null })
     await payoutIn(twin, payout.body.id, 'failed')
   })
+})
+
+test('a worker without ADDRESS_KEY leaves the acts of people to others', async () => {
+  const world = await createWorld({ parts: ['api'] })
+  onTestFinished(() => world.close())
+  const twin = await world.clientOf({ tenant: 'acme', mode: 'test' })
+  const log = createLog('silent', 'test')
+  const start = async (env: Record<string, string>) => {
+    const worker = await startInThisProcess('worker', { ...world.env, ...env }, log)
+    onTestFinished(() => worker.close())
+  }
+  await start({ QUEUES: 'ai', ADDRESS_KEY: '' })
+  const id = newId()
+  const vault = createVault(world.env['ENCRYPTION_KEY']!)
+  await requestSandboxAct(world.sql, vault, twin.tenant_id, {
+    id,
+    act: 'pay',
+    reference: 'pi_unknown',
+    text: null,
+  })
+  // The worker looks for acts twice a second.
+  await setTimeout(2_000)
+  expect(await findActEnd(world.sql, twin.tenant_id, id)).toBeUndefined()
+  await start({})
+  await eventually(async () =>
+    expect(await findActEnd(world.sql, twin.tenant_id, id)).toMatchObject({
+      refused: expect.stringContaining('pi_unknown'),
+    }),
+  )
 })
 
 describe('two workers', () => {

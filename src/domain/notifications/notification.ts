@@ -3,6 +3,12 @@ import { providerKey } from '#core/config/providers.ts'
 import type { Json, Sql } from '#core/db.ts'
 import { derivedId } from '#core/ids.ts'
 
+/**
+ * The `kind` of a lookup: a notification that we write ourselves, as if the provider had notified us about the
+ * object.
+ */
+export const LOOKUP_KIND = 'reconciliation.lookup'
+
 /** The reasons for which a notification is parked or was finally ignored. */
 const PARKED_REASONS = [
   /** The notification's object carries our ids, but is not known here yet. */

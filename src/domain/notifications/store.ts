@@ -6,7 +6,7 @@ import { applyNotification } from '#jobs/notifications.ts'
 import { enqueuing } from '#jobs/job.ts'
 import { isInReach, type ScanReach } from '../scan-reach.ts'
 import { judgingRedundancy } from './redundancy.ts'
-import type { Notification } from './notification.ts'
+import { LOOKUP_KIND, type Notification } from './notification.ts'
 
 /** A received notification. */
 export type Arrival = Notification & {
@@ -188,10 +188,10 @@ async function writeJudgements(sql: Sql, judgements: Fragment): Promise<Compared
         tenant_id = case when judgement.state = 'applied' then judgement.tenant_id end,
         resource = case when judgement.state = 'applied' then judgement.resource end,
         resource_id = case when judgement.state = 'applied' then judgement.resource_id end,
-        livemode = n.livemode and not exists (
+        livemode = n.livemode and not (n.kind = ${LOOKUP_KIND} and exists (
           select from tenants t
           where t.mode = 'test' and t.id = case when pg_input_is_valid(n.payload ->> 'tenant_id', 'uuid')
-            then (n.payload ->> 'tenant_id')::uuid end)
+            then (n.payload ->> 'tenant_id')::uuid end offset 0))
       from judgement where n.id = judgement.id
       returning n.id, n.state, n.event_id, n.livemode, old.reported ->> 'request_id' as request_id,
         old.reported ->> 'trace_context' as trace_context, judgement.tenant_id, judgement.resource,

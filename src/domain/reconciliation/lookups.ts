@@ -5,7 +5,12 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { LOOKUP_DELAYS_MS } from '#jobs/job.ts'
 import { isOfMode } from '../modes.ts'
-import { notificationOf, type Notification, type ProviderMode } from '../notifications/notification.ts'
+import {
+  LOOKUP_KIND,
+  notificationOf,
+  type Notification,
+  type ProviderMode,
+} from '../notifications/notification.ts'
 import type { Arrival } from '../notifications/store.ts'
 import { worksOn } from '../resource.ts'
 import {
@@ -16,12 +21,6 @@ import {
   type ResourceName,
   type ProviderResourceName,
 } from '../resources.ts'
-
-/**
- * The `kind` of a lookup: a notification that we write ourselves, as if the provider had notified us about the
- * object.
- */
-export const LOOKUP_KIND = 'reconciliation.lookup'
 
 /**
  * The ages at which an unchanged row is looked up: the same delays as for an unknown job. Later it is looked up every

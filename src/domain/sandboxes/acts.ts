@@ -6,7 +6,7 @@ import type { SealingContext, Vault } from '#core/secrets.ts'
 export type SandboxAct = {
   id: string
   /** `reference`: the provider's id of the payment or payout, or the id of the SMS in the inbox. */
-  act: 'succeed_authentication' | 'fail_authentication' | 'open_dispute' | 'fail_payout' | 'answer_sms'
+  act: 'pay' | 'fail_payment' | 'open_dispute' | 'fail_payout' | 'answer_sms'
   reference: string
 }
 

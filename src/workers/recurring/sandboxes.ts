@@ -39,8 +39,15 @@ export function startSandboxes(context: WorkerContext, message_days: number, has
   ])
 }
 
-/** Carries out the acts of people, each once. One that fails is refused: the person can repeat it. */
-async function carryOutActs({ sql, modes }: WorkerContext, mustEnd: () => boolean): Promise<void> {
+/**
+ * Carries out the acts of people, each once. One that fails is refused: the person can repeat it. A worker whose queues
+ * need no ADDRESS_KEY may lack it, and leaves the acts to others.
+ */
+async function carryOutActs(
+  { sql, modes, config }: WorkerContext,
+  mustEnd: () => boolean,
+): Promise<void> {
+  if (config.ADDRESS_KEY === undefined) return
   for (const act of await findOpenActs(sql, BATCH_SIZE)) {
     if (mustEnd()) return
     const sandboxes = await modes.sandboxes()
@@ -52,9 +59,9 @@ async function carryOutActs({ sql, modes }: WorkerContext, mustEnd: () => boolea
 
 /** Performs what is due in some sandboxes. A failure is logged by the host, and keeps no other sandbox waiting. */
 async function performDue({ sql, modes }: WorkerContext, mustEnd: () => boolean): Promise<void> {
-  const { host } = await modes.sandboxes()
   for (const tenant_id of await findDueSandboxes(sql, BATCH_SIZE)) {
     if (mustEnd()) return
+    const { host } = await modes.sandboxes()
     await host.performDue(tenant_id).catch(() => postponeChanges(sql, tenant_id, RETRY_DELAY_S))
   }
 }

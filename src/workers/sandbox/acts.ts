@@ -9,7 +9,7 @@ import { authenticate } from '#providers/sandbox/stripe/confirmation.ts'
 import { disputeIntent } from '#providers/sandbox/stripe/disputes.ts'
 import type { Engine } from '#providers/sandbox/stripe/engine.ts'
 import { Refusal } from '#providers/sandbox/stripe/errors.ts'
-import { findIntent } from '#providers/sandbox/stripe/payment-intents.ts'
+import { confirmIntent, findIntent } from '#providers/sandbox/stripe/payment-intents.ts'
 import { findPayout, settlePayout } from '#providers/sandbox/stripe/payouts.ts'
 import type { SandboxHost } from './host.ts'
 import { storeAnswer } from './sms.ts'
@@ -26,9 +26,8 @@ const IN_ENGINE: Record<
   Exclude<SandboxAct['act'], 'answer_sms'>,
   (engine: Engine, reference: string) => unknown
 > = {
-  succeed_authentication: (engine, id) =>
-    authenticate(engine, BROWSER_CALL, findIntent(engine, id), 'succeed'),
-  fail_authentication: (engine, id) => authenticate(engine, BROWSER_CALL, findIntent(engine, id), 'fail'),
+  pay: (engine, id) => answerAsBuyer(engine, id, 'succeed'),
+  fail_payment: (engine, id) => answerAsBuyer(engine, id, 'fail'),
   open_dispute: (engine, id) => disputeIntent(engine, findIntent(engine, id)),
   fail_payout: (engine, id) => settlePayout(engine, BANK_CALL, findPayout(engine, id), 'failed'),
 }
@@ -51,14 +50,25 @@ export async function carryOutAct(
   })
 }
 
-/** Why the engine refuses the work, which then has changed nothing; null if it does not. */
+/** The cards that a buyer enters. */
+const CARDS = { succeed: 'pm_card_visa', fail: 'pm_card_chargeDeclined' }
+
+/** A buyer whose card is known authenticates; otherwise the buyer enters a card. */
+function answerAsBuyer(engine: Engine, id: string, outcome: 'succeed' | 'fail'): void {
+  const intent = findIntent(engine, id)
+  if (intent.status === 'requires_payment_method' || intent.status === 'requires_confirmation')
+    confirmIntent(engine, BROWSER_CALL, intent, { payment_method: CARDS[outcome] })
+  else authenticate(engine, BROWSER_CALL, intent, outcome)
+}
+
+/** Why the engine refuses the work, which then has changed nothing; null if it does not. A decline is an outcome. */
 function refusalOf(work: () => unknown): string | null {
   try {
     work()
     return null
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
-    return error.message
+    return error.status === 402 ? null : error.message
   }
 }
 

@@ -1,7 +1,6 @@
 // Shared by all resources: finds the row and the record of a notification, and ends the notification.
 import type { Outcome } from '#core/outcome.ts'
-import type { StoredNotification } from '#domain/notifications/notification.ts'
-import { LOOKUP_KIND } from '#domain/reconciliation/lookups.ts'
+import { LOOKUP_KIND, type StoredNotification } from '#domain/notifications/notification.ts'
 import { findRowSnapshot } from '#domain/reconciliation/drift.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import type { ProviderResourceName, ResourceKey } from '#domain/resources.ts'

@@ -1,6 +1,6 @@
 // Reads the object of a notification: from a provider event, or from our own lookup request.
-import type { StoredNotification } from '#domain/notifications/notification.ts'
-import { LOOKUP_KIND, lookupOf } from '#domain/reconciliation/lookups.ts'
+import { LOOKUP_KIND, type StoredNotification } from '#domain/notifications/notification.ts'
+import { lookupOf } from '#domain/reconciliation/lookups.ts'
 import { EVENT_READERS } from '#providers/configured.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
 
