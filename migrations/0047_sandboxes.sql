@@ -1,7 +1,7 @@
 -- locks: tenants share row exclusive
 
--- The sandbox of a tenant in test mode: what a payment processor would know of it. A worker that calls the sandbox locks
--- this row for the length of one transaction.
+-- The sandbox of a tenant in test mode: what a payment processor would know of it. A worker that calls the sandbox
+-- locks this row for the length of one transaction.
 create table sandboxes (
   tenant_id uuid primary key references tenants (id) on delete cascade,
   -- The position of the newest record. A process that has the sandbox in memory reads only the records after its own.

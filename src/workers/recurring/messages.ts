@@ -153,8 +153,8 @@ function lookupNotification(
       { provider: SMS.provider, livemode: true },
       {
         account,
-        // The id differs from the id of a callback with the same status: if the callback was ignored, because it arrived
-        // before the message was known, the report is still stored.
+        // The id differs from the id of a callback with the same status: if the callback was ignored, because it
+        // arrived before the message was known, the report is still stored.
         event_id: `${reference}:${provider_status}:lookup`,
         kind: `sms.${provider_status}`,
         object_id: reference,
