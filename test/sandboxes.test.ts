@@ -128,7 +128,7 @@ describe('payments', () => {
     )
   })
 
-  test('a verification is decided after the person has been at the page', async ({ world }) => {
+  test('a verification is a session at the sandbox', async ({ world }) => {
     const { twin } = world
     const customer = await twin.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
     const created = await twin.post('/v1/compliance/kyc', {
