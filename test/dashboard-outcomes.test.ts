@@ -143,6 +143,7 @@ const DONE = {
   resource_id: '17',
   status: 'finished' as const,
   created_at: '',
+  livemode: true,
 }
 
 test("the outcome of an action is looked up by the action's idempotency key", async () => {
