@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
-import { LOOKUP_KIND } from '#domain/reconciliation/lookups.ts'
+import { LOOKUP_KIND } from '#domain/notifications/notification.ts'
 import { findRemainingProblems } from '#test/invariants.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument } from '#test/documentation.ts'

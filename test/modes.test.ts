@@ -452,48 +452,43 @@ describe('without the credentials of providers', () => {
     }
   })
 
-  test(
-    'a key of test mode is created by the command, for a twin that its first key creates',
-    async ({ world }) => {
-      const run = (...args: string[]) =>
-        runHere(keysCommand, args, { DATABASE_URL: world.config.DATABASE_URL })
-      await ensureTenant(world.sql, 'shop')
-      const missing = await run('list', '--tenant', 'shop', '--mode', 'test')
-      expect([missing.code, missing.stderr]).toEqual([1, 'The tenant "shop" has no key of test mode yet.\n'])
-      const created = await run('create', '--tenant', 'shop', '--mode', 'test', '--scopes', 'all')
-      const [secret] = /sk_test_shop_[0-9A-Za-z]{32}/.exec(created.stdout)!
-      const { body } = await createClient(world.client.url, secret).post('/v1/customers', {
-        idempotency_key: freshKey(),
-      })
-      const twin = (await findTenant(world.sql, 'shop', 'test'))!
-      expect(body).toMatchObject({ tenant_id: twin.id, livemode: false })
-      const listed = await run('list', '--tenant', 'shop', '--mode', 'test')
-      expect(listed.stdout).toContain(`Contact of shop (test mode): none\n`)
-      expect((await run('list', '--tenant', 'shop')).stdout).toContain('shop has no keys.')
-      const [, id] = /([0-9a-f-]{36}) {2}\.\.\./.exec(listed.stdout)!
-      const rotated = await run('rotate', '--tenant', 'shop', '--mode', 'test', '--id', id!)
-      expect(rotated.stdout).toContain('sk_test_shop_')
-      const unknown = await run('list', '--tenant', 'shop', '--mode', 'demo')
-      expect([unknown.code, unknown.stderr]).toEqual([1, '--mode must be live or test.\n'])
-    },
-  )
+  test('a key of test mode is created by the command, for a twin that its first key creates', async ({
+    world,
+  }) => {
+    const run = (...args: string[]) => runHere(keysCommand, args, { DATABASE_URL: world.config.DATABASE_URL })
+    await ensureTenant(world.sql, 'shop')
+    const missing = await run('list', '--tenant', 'shop', '--mode', 'test')
+    expect([missing.code, missing.stderr]).toEqual([1, 'The tenant "shop" has no key of test mode yet.\n'])
+    const created = await run('create', '--tenant', 'shop', '--mode', 'test', '--scopes', 'all')
+    const [secret] = /sk_test_shop_[0-9A-Za-z]{32}/.exec(created.stdout)!
+    const { body } = await createClient(world.client.url, secret).post('/v1/customers', {
+      idempotency_key: freshKey(),
+    })
+    const twin = (await findTenant(world.sql, 'shop', 'test'))!
+    expect(body).toMatchObject({ tenant_id: twin.id, livemode: false })
+    const listed = await run('list', '--tenant', 'shop', '--mode', 'test')
+    expect(listed.stdout).toContain(`Contact of shop (test mode): none\n`)
+    expect((await run('list', '--tenant', 'shop')).stdout).toContain('shop has no keys.')
+    const [, id] = /([0-9a-f-]{36}) {2}\.\.\./.exec(listed.stdout)!
+    const rotated = await run('rotate', '--tenant', 'shop', '--mode', 'test', '--id', id!)
+    expect(rotated.stdout).toContain('sk_test_shop_')
+    const unknown = await run('list', '--tenant', 'shop', '--mode', 'demo')
+    expect([unknown.code, unknown.stderr]).toEqual([1, '--mode must be live or test.\n'])
+  })
 
-  test(
-    'a tenant has one twin, which has none, and lists of tenants leave twins out',
-    async ({ world }) => {
-      const { sql } = world
-      const live = await ensureTenant(sql, 'twice')
-      const twins = await Promise.all(Array.from({ length: 5 }, () => ensureTwin(sql, live)))
-      expect(new Set(twins.map(({ id }) => id)).size).toBe(1)
-      const [twin] = twins
-      expect(twin).toEqual({ ...live, id: twin!.id, mode: 'test' })
-      expect(await findTenant(sql, 'twice', 'live')).toEqual(live)
-      expect(await listTenants(sql, 'twice', 10)).toEqual([{ id: live.id, slug: 'twice', name: 'twice' }])
-      await expect(ensureTwin(sql, twin!)).rejects.toThrow('the tenant twice can have no twin')
-      const system = { id: SYSTEM_TENANT_ID, slug: 'system' }
-      await expect(ensureTwin(sql, system)).rejects.toThrow('the tenant system can have no twin')
-    },
-  )
+  test('a tenant has one twin, which has none, and lists of tenants leave twins out', async ({ world }) => {
+    const { sql } = world
+    const live = await ensureTenant(sql, 'twice')
+    const twins = await Promise.all(Array.from({ length: 5 }, () => ensureTwin(sql, live)))
+    expect(new Set(twins.map(({ id }) => id)).size).toBe(1)
+    const [twin] = twins
+    expect(twin).toEqual({ ...live, id: twin!.id, mode: 'test' })
+    expect(await findTenant(sql, 'twice', 'live')).toEqual(live)
+    expect(await listTenants(sql, 'twice', 10)).toEqual([{ id: live.id, slug: 'twice', name: 'twice' }])
+    await expect(ensureTwin(sql, twin!)).rejects.toThrow('the tenant twice can have no twin')
+    const system = { id: SYSTEM_TENANT_ID, slug: 'system' }
+    await expect(ensureTwin(sql, system)).rejects.toThrow('the tenant system can have no twin')
+  })
 
   test('a process remembers the modes of the tenants that it used last', async ({ world }) => {
     const { sql } = world

@@ -560,7 +560,9 @@ describeIn('drifts', { notifications: false, env: EAGER, concurrent: true }, (te
     const { id, processor_reference: reference } = await authorizedPayment(client)
     const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
     const requestPaymentLookup = async (name: string) =>
-      await storeNotifications(world.sql, [requestLookup(STRIPE, { resource: 'payment', reference, tenant_id: null }, name)])
+      await storeNotifications(world.sql, [
+        requestLookup(STRIPE, { resource: 'payment', reference, tenant_id: null }, name),
+      ])
     await world.sql`update payments set status = 'canceled', amount_capturable_minor = 0 where id = ${id}`
     await requestPaymentLookup('opens')
     expect(await onlyDrift(client, byPayment(id))).toMatchObject({ theirs: { status: 'authorized' } })

@@ -43,17 +43,14 @@ export function startSandboxes(context: WorkerContext, message_days: number, has
  * Carries out the acts of people, each once. One that fails is refused: the person can repeat it. A worker whose queues
  * need no ADDRESS_KEY may lack it, and leaves the acts to others.
  */
-async function carryOutActs(
-  { sql, modes, config }: WorkerContext,
-  mustEnd: () => boolean,
-): Promise<void> {
+async function carryOutActs({ sql, modes, config }: WorkerContext, mustEnd: () => boolean): Promise<void> {
   if (config.ADDRESS_KEY === undefined) return
   for (const act of await findOpenActs(sql, BATCH_SIZE)) {
     if (mustEnd()) return
     const sandboxes = await modes.sandboxes()
-    await sandboxes.carryOutAct(act).catch(() =>
-      endAct(sql, act.tenant_id, act.id, 'The sandbox has failed. Try again.'),
-    )
+    await sandboxes
+      .carryOutAct(act)
+      .catch(() => endAct(sql, act.tenant_id, act.id, 'The sandbox has failed. Try again.'))
   }
 }
 

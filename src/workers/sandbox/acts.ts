@@ -4,12 +4,12 @@ import type { Tx } from '#core/db.ts'
 import type { Vault } from '#core/secrets.ts'
 import { endAct, lockOpenAct, type SandboxAct } from '#domain/sandboxes/acts.ts'
 import { findInInbox } from '#domain/sandboxes/inbox.ts'
-import { BANK_CALL, BROWSER_CALL } from '#providers/sandbox/stripe/call.ts'
-import { authenticate } from '#providers/sandbox/stripe/confirmation.ts'
+import { actAsBuyer } from '#providers/sandbox/stripe/buyer.ts'
+import { BANK_CALL } from '#providers/sandbox/stripe/call.ts'
 import { disputeIntent } from '#providers/sandbox/stripe/disputes.ts'
 import type { Engine } from '#providers/sandbox/stripe/engine.ts'
 import { Refusal } from '#providers/sandbox/stripe/errors.ts'
-import { confirmIntent, findIntent } from '#providers/sandbox/stripe/payment-intents.ts'
+import { findIntent } from '#providers/sandbox/stripe/payment-intents.ts'
 import { findPayout, settlePayout } from '#providers/sandbox/stripe/payouts.ts'
 import type { SandboxHost } from './host.ts'
 import { storeAnswer } from './sms.ts'
@@ -26,8 +26,8 @@ const IN_ENGINE: Record<
   Exclude<SandboxAct['act'], 'answer_sms'>,
   (engine: Engine, reference: string) => unknown
 > = {
-  pay: (engine, id) => answerAsBuyer(engine, id, 'succeed'),
-  fail_payment: (engine, id) => answerAsBuyer(engine, id, 'fail'),
+  pay: (engine, id) => actAsBuyer(engine, id, 'succeed'),
+  fail_payment: (engine, id) => actAsBuyer(engine, id, 'fail'),
   open_dispute: (engine, id) => disputeIntent(engine, findIntent(engine, id)),
   fail_payout: (engine, id) => settlePayout(engine, BANK_CALL, findPayout(engine, id), 'failed'),
 }
@@ -50,25 +50,14 @@ export async function carryOutAct(
   })
 }
 
-/** The cards that a buyer enters. */
-const CARDS = { succeed: 'pm_card_visa', fail: 'pm_card_chargeDeclined' }
-
-/** A buyer whose card is known authenticates; otherwise the buyer enters a card. */
-function answerAsBuyer(engine: Engine, id: string, outcome: 'succeed' | 'fail'): void {
-  const intent = findIntent(engine, id)
-  if (intent.status === 'requires_payment_method' || intent.status === 'requires_confirmation')
-    confirmIntent(engine, BROWSER_CALL, intent, { payment_method: CARDS[outcome] })
-  else authenticate(engine, BROWSER_CALL, intent, outcome)
-}
-
-/** Why the engine refuses the work, which then has changed nothing; null if it does not. A decline is an outcome. */
+/** Why the engine refuses the work, which then has changed nothing; null if it does not. */
 function refusalOf(work: () => unknown): string | null {
   try {
     work()
     return null
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
-    return error.status === 402 ? null : error.message
+    return error.message
   }
 }
 
