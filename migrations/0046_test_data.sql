@@ -128,7 +128,10 @@ end $$;
 
 -- Drops up to `most` notifications of test mode that were never applied, with their jobs. Returns their number.
 create function drop_test_notifications(most integer) returns integer
-language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
+language plpgsql security definer set plan_cache_mode = 'force_custom_plan' as $$
+declare
+  found_rows integer;
+begin
   with old as materialized (
     select n.id from notifications n
     where n.received_at < now() - interval '90 days' and not n.livemode
@@ -141,8 +144,9 @@ language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
   ), dropped as (
     delete from notifications n using old where n.id = old.id returning n.id
   )
-  select count(*)::integer from dropped
-$$;
+  select count(*)::integer into found_rows from dropped;
+  return found_rows;
+end $$;
 
 -- See 0015_settings.sql.
 do $$

@@ -332,8 +332,6 @@ describe('after a switch of the database', () => {
 })
 
 describe('SMS', () => {
-  const test = testIn(createModesWorld)
-
   async function insertSms(sql: Sql, tenant_id: string, reference: string): Promise<void> {
     await sql`
       insert into messages (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,

@@ -632,8 +632,8 @@ describe('readers', () => {
       }
     }
     // These tables have no rows of the tenants: no drifts and no deliveries to endpoints exist, the erasures of deleted
-    // customers are complete, no feed was restarted, no request is lost, and no notification of a payment has moved to
-    // the history.
+    // customers are complete, no feed was restarted, no request is lost, no notification of a payment has moved to the
+    // history, and live tenants have no sandboxes.
     expect([...empty]).toEqual([
       'drifts',
       'erasures',
@@ -641,6 +641,10 @@ describe('readers', () => {
       'feed_restarts',
       'lost_requests',
       'notification_history',
+      'sandbox_acts',
+      'sandbox_messages',
+      'sandbox_records',
+      'sandboxes',
       'webhook_backlogs',
       'webhook_deliveries',
       'webhook_due',

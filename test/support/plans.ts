@@ -22,6 +22,7 @@ const SHORT_LIVED = new Set(['user_challenges', 'sign_in_failures'])
 /** Indexes that a statement may read in full, each with the reason. */
 const FULL_SCANS: Record<string, string> = {
   operator_acts_open: 'the acts of operators that are not carried out yet',
+  sandbox_acts_open: 'the acts of people in sandboxes that are not carried out yet',
   proposals_confirmed: 'the confirmed proposals that are not carried out yet',
   webhook_recoveries_open: 'the recoveries in progress, of which an endpoint has one',
   webhook_recoveries_of_endpoint: 'a statement of a minute completes recoveries; an endpoint has few',
