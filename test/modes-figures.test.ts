@@ -328,6 +328,8 @@ describe('after a switch of the database', () => {
     // The same account of a live tenant.
     await sql`update tenants set mode = 'live', twin_id = null, slug = 'was-a-twin' where id = ${twin_id}`
     expect(await failUncoveredPayouts(sql)).toBe(1)
+    await sql`
+      update tenants set mode = 'test', twin_id = ${world.tenant_id}, slug = 'acme' where id = ${twin_id}`
   })
 })
 
