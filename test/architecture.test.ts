@@ -76,16 +76,21 @@ async function readImports(): Promise<Import[]> {
 /** The pages in the browser: they import the SDK and no server code. */
 const isWeb = (file: string) => file.startsWith('dashboard/web/')
 
-/** The engine of the Stripe emulator. */
+/** What the emulators and the sandboxes of test mode share. */
 const isSandbox = (file: string) => file.startsWith('providers/sandbox/')
-/** All that the engine imports, except for its own files: no sockets, no files, no database. */
-const SANDBOX_IMPORTS = ['#core/money.ts', 'node:crypto']
-/** The files of production code that use the engine. */
-const SANDBOX_USERS: string[] = []
+const isEngine = (file: string) => file.startsWith('providers/sandbox/stripe/')
+/** All that these files import, except for their own: no sockets, no files, no database. */
+const ENGINE_IMPORTS = ['#core/money.ts', 'node:crypto']
+const RULES_IMPORTS = ['node:timers/promises']
+/** The files of production code that use them. */
+const SANDBOX_USERS = ['acts', 'clients', 'host', 'lines', 'memory', 'sms'].map(
+  (name) => `workers/sandbox/${name}.ts`,
+)
 
 function isAllowed({ file, layer, target }: Import): boolean {
   if (isWeb(file) && target.startsWith('#')) return target.startsWith('#sdk/')
-  if (isSandbox(file)) return target.startsWith('.') || SANDBOX_IMPORTS.includes(target)
+  if (isSandbox(file))
+    return target.startsWith('.') || (isEngine(file) ? ENGINE_IMPORTS : RULES_IMPORTS).includes(target)
   const allowed_imports = MAY_IMPORT[layer]
   if (allowed_imports === undefined) return false
   // The SDK is a separate package and also runs without Node.
@@ -129,7 +134,7 @@ test('relative imports stay within their layer and contain the extension of the 
   expect(astray.map(({ file, target }) => `${file} imports ${target}`)).toEqual([])
 })
 
-test('of production code, only named files import the engine of the Stripe emulator', async () => {
+test('of production code, only named files import what the emulators and the sandboxes share', async () => {
   const users = (await readImports()).filter(usesSandbox).map(({ file }) => file)
   expect([...new Set(users)].sort()).toEqual(SANDBOX_USERS)
 })
@@ -451,7 +456,7 @@ function impureUses(text: string): string[] {
 }
 
 test('the engine of the Stripe emulator has no timers, no output and a single clock', async () => {
-  const found = [...(await readSources(['src/providers/sandbox']))].flatMap(([file, text]) =>
+  const found = [...(await readSources(['src/providers/sandbox/stripe']))].flatMap(([file, text]) =>
     impureUses(text).map((use) => `${file}: ${use}`),
   )
   expect(found).toEqual(['src/providers/sandbox/stripe/engine.ts: Date.now'])

@@ -136,6 +136,8 @@ export function openSandboxHost(config: Config, log: Log, { max_bytes = MAX_BYTE
         : emptyEngine(generation, {
             account: sandboxAccount(tenant_id),
             pages_url: `${config.DASHBOARD_URL ?? 'http://sandbox.invalid'}/sandbox/${tenant_id}`,
+            onFailedChange: (err, change) =>
+              log.error({ err, tenant_id, ...change }, 'a scheduled change of a sandbox failed'),
           })
     const range = { after: held.position, until: last_position }
     await readRecords(tx, tenant_id, range, (line) => held.replay(line as JournalLine))

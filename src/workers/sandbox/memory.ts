@@ -1,4 +1,5 @@
 // The engines of sandboxes that a worker has in memory: those that it used last, limited in number, size and time.
+import type { DueChange } from '#providers/sandbox/stripe/due-changes.ts'
 import { createEngine, type Engine } from '#providers/sandbox/stripe/engine.ts'
 import type { StoredEvent } from '#providers/sandbox/stripe/event-log.ts'
 import type { JournalLine } from '#providers/sandbox/stripe/journal.ts'
@@ -68,14 +69,19 @@ export function createEngineMemory(limits = LIMITS): EngineMemory {
 /** An engine without objects. */
 export function emptyEngine(
   generation: string,
-  settings: { account: string; pages_url: string },
+  {
+    onFailedChange,
+    ...settings
+  }: { account: string; pages_url: string; onFailedChange: (error: unknown, change: DueChange) => void },
 ): HeldEngine {
   const versions = new Map<number, Version>()
   const engine = createEngine({
     ...settings,
     hostMs: () => held.now_ms,
     onEvent: (event) => void held.events.push(event),
-    onFailure: (error) => {
+    onFailure(error, change) {
+      // The engine tries a scheduled change again a day later. It must not keep requests of the tenant from succeeding.
+      if (change !== null) return onFailedChange(error, change)
       held.failure ??= error instanceof Error ? error : new Error(String(error))
     },
   })
