@@ -439,8 +439,8 @@ anyTest('one key or one signing secret for both modes is refused at the start', 
     'STRIPE_TEST_SECRET_KEY: must be another key than STRIPE_SECRET_KEY',
   )
   const secrets = {
-    STRIPE_WEBHOOK_SECRET: 'whsec_newer,whsec_older',
-    STRIPE_TEST_WEBHOOK_SECRET: 'whsec_older',
+    STRIPE_WEBHOOK_SECRET: 'whsec_of_live,whsec_of_both',
+    STRIPE_TEST_WEBHOOK_SECRET: 'whsec_of_both',
   }
   expect(problemOf(secrets)).toContain(
     'STRIPE_TEST_WEBHOOK_SECRET: must share no secret with STRIPE_WEBHOOK_SECRET',
