@@ -75,10 +75,12 @@ export function awaitsLists(sql: Sql | Tx): Fragment {
  */
 export function jobAwaitsOptOuts(sql: Sql): Fragment {
   const operation = 'send_sms' satisfies CallOperation
+  // A `case`, because a null does not end an `and`: without an unread switch, each SMS would have its tenant looked up.
   return sql`(
-    j.queue = 'messages' and j.operation = ${operation} and j.unknown_since is null and j.created_at < (
-      select max(s.switched_at) from database_switches s where ${isUnread(sql)} and s.lists_waived_at is null)
-    and ${isOfMode(sql, sql`j.tenant_id`, true)})`
+    j.queue = 'messages' and j.operation = ${operation} and j.unknown_since is null and case
+      when j.created_at < (
+        select max(s.switched_at) from database_switches s where ${isUnread(sql)} and s.lists_waived_at is null)
+      then ${isOfMode(sql, sql`j.tenant_id`, true)} else false end)`
 }
 
 /** Whether a worker reads the texts that were received since the switch `s`. */
