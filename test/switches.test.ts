@@ -35,6 +35,7 @@ import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, capturedPayment, createPayment, eventually, refund } from '#test/payments.ts'
 import { clientWithBalance, payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { createRedis } from '#test/redis.ts'
+import { promote } from '#test/switches.ts'
 import { describeIn, testIn, type World } from '#test/world.ts'
 
 const test = testIn()
@@ -63,17 +64,6 @@ anyTest('of two texts of facts, the greater one has the newer facts', () => {
   expect(texts.map(decodeFacts)).toEqual(newer)
   expect(['', 'x', '{}'].map(decodeFacts)).toEqual([null, null, null])
 })
-
-/**
- * Makes the server one of another timeline for the processes, as after the promotion of a standby. `lost_minutes`: how
- * much it lost.
- */
-async function promote({ sql }: World, lost_minutes = 0): Promise<void> {
-  await sql.unsafe(`
-    create or replace function newest_change(until timestamptz) returns timestamptz language sql stable as $$
-      select now() - interval '${lost_minutes} minutes' $$`)
-  await sql`update lineage set timeline = timeline - 1`
-}
 
 /** Keeps the worker from reading the lists of the processor, as if another worker read them. */
 async function blockReaders({ sql }: World): Promise<() => Promise<void>> {

@@ -21,3 +21,14 @@ export async function goBackInTime(
     return row!
   })
 }
+
+/**
+ * Makes the server one of another timeline for the processes, as after the promotion of a standby. `lost_minutes`: how
+ * much it lost.
+ */
+export async function promote({ sql }: Pick<World, 'sql'>, lost_minutes = 0): Promise<void> {
+  await sql.unsafe(`
+    create or replace function newest_change(until timestamptz) returns timestamptz language sql stable as $$
+      select now() - interval '${lost_minutes} minutes' $$`)
+  await sql`update lineage set timeline = timeline - 1`
+}

@@ -26,6 +26,12 @@ export async function isOnlyAccount(sql: Sql, provider: string, credentials: str
   return row!.is_only
 }
 
+/** Whether any credentials of the provider are stored with their account. */
+export async function hasAccount(sql: Sql, provider: string): Promise<boolean> {
+  const found = await sql`select from provider_accounts where provider = ${provider} limit 1`
+  return found.length > 0
+}
+
 /** The keys of the providers whose credentials belong to this account. */
 export async function findProvidersOfAccount(sql: Sql, account: string): Promise<string[]> {
   const rows = await sql<{ provider: string }[]>`

@@ -2,7 +2,7 @@
 // but searches are not. If a list does not show an object long enough after the call was last sent, the object was
 // never created.
 import { providerKey } from '#core/config/providers.ts'
-import { ANY_CREDENTIALS, isOneAccount, isOnlyAccount } from '#domain/jobs/accounts.ts'
+import { ANY_CREDENTIALS, hasAccount, isOneAccount, isOnlyAccount } from '#domain/jobs/accounts.ts'
 import { findLastSend, type SendHistory } from '#domain/jobs/calls.ts'
 import type { WorkerContext } from '../context.ts'
 import { unknown, type Decision } from '../decision.ts'
@@ -60,17 +60,23 @@ export type QueriedProvider = { name: string; credentials: string }
 /**
  * Whether every send of the call is recorded, and all used the current credentials or other credentials of the same
  * account. Lists of another account prove nothing about the call. Sends that the database has lost may have used any
- * credentials of the installation.
+ * credentials of the installation. A sandbox is the only account of its tenant, unless the installation has ever had a
+ * test account. It is not stored as an account, because it is part of the database and loses the same changes.
  */
 export async function wasSentToAccount(
-  { sql, livemode }: Pick<WorkerContext, 'sql' | 'livemode'>,
+  { sql, livemode, modes, sandbox_of }: Pick<WorkerContext, 'sql' | 'livemode' | 'modes' | 'sandbox_of'>,
   { credentials, last_s }: SendHistory,
   { name, credentials: current }: QueriedProvider,
 ): Promise<boolean> {
   if (last_s === null || credentials === null) return false
-  const used = credentials.split(' ')
   const provider = providerKey(name, livemode)
-  if (used.includes(ANY_CREDENTIALS)) return await isOnlyAccount(sql, provider, current)
+  const used = credentials.split(' ')
+  const recorded = used.filter((each) => each !== ANY_CREDENTIALS)
+  if (recorded.length < used.length) {
+    const is_sandbox = sandbox_of !== null && !modes.contextOf(false).configured.has(name)
+    if (!is_sandbox) return await isOnlyAccount(sql, provider, current)
+    return recorded.every((each) => each === current) && !(await hasAccount(sql, provider))
+  }
   return used.every((each) => each === current) || (await isOneAccount(sql, provider, [current, ...used]))
 }
 
