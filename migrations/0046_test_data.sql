@@ -22,12 +22,22 @@ begin
   end if;
 end $$;
 
+-- Whether money is reserved for the payout with this id, or for a refund of the payment with it. Only the end of the
+-- payout or refund frees the money.
+create function has_reserved_money(tenant uuid, resource uuid) returns boolean language sql stable as $$
+  select exists (select from payouts p where p.tenant_id = tenant and p.id = resource and p.open)
+    or exists (select from refunds r where r.tenant_id = tenant and r.payment_id = resource and r.status = 'pending')
+$$;
+
 -- Drops up to `most` rows of the resource with this table, oldest first, with the transfers that they caused. A row to
--- which rows of other resources refer stays until these are dropped. Returns the number of dropped rows.
+-- which rows of other resources refer stays until these are dropped, and a row with an open job or with reserved money
+-- until that ends. Returns the number of dropped rows.
 create function drop_test_rows(resource_table text, of_tenant uuid, most integer) returns integer
 language plpgsql security definer set plan_cache_mode = 'force_custom_plan' as $$
 declare
   target constant regclass := to_regclass(quote_ident(resource_table));
+  -- The row to which the jobs of a row belong: the payment of a refund or dispute.
+  root text := 'id';
   refers text := '';
   parts text := '';
   dropped integer;
@@ -40,6 +50,7 @@ begin
   ) then
     raise exception '% is not the table of a resource', resource_table using errcode = 'insufficient_privilege';
   end if;
+  if resource_table in ('refunds', 'disputes') then root := 'payment_id'; end if;
   -- A referring table without a creation time has parts of the row, such as the attachments of a message.
   for each in
     select k.conrelid::regclass as name,
@@ -67,18 +78,22 @@ begin
       delete from %1$s r where r.tenant_id = $1 and r.id = any(array(
         select parent.id from %1$s parent
         where parent.tenant_id = $1 and parent.created_at < now() - interval '90 days' and not (false %2$s)
+          and not exists (
+            select from jobs j
+            where j.tenant_id = $1 and j.resource_id = parent.%4$s and j.finished_at is null offset 0)
+          and not has_reserved_money($1, parent.%4$s)
         order by parent.created_at limit $2))
       returning r.tenant_id, r.id
     ), transfer as (
       delete from ledger_transfers t using parent where t.tenant_id = parent.tenant_id and t.subject_id = parent.id
     ) %3$s
     select count(*)::integer from parent
-    $statement$, target, refers, parts) using of_tenant, most into dropped;
+    $statement$, target, refers, parts, root) using of_tenant, most into dropped;
   return dropped;
 end $$;
 
 -- Drops what belongs to no row of a resource, up to `most` rows of each kind: events, deliveries, drifts, and jobs.
--- Returns the highest number of one kind. A job that runs stays.
+-- Returns the highest number of one kind. A job that runs stays, and so does one that may free reserved money.
 create function drop_test_history(of_tenant uuid, most integer) returns integer
 language plpgsql security definer set plan_cache_mode = 'force_custom_plan' as $$
 declare
@@ -106,7 +121,7 @@ begin
     delete from jobs j where j.state <> 'running' and j.id = any(array(
       select o.id from jobs o
       where o.finished_at is null and o.created_at > '-infinity' and o.created_at < old_before
-        and o.tenant_id = of_tenant and o.state <> 'running'
+        and o.tenant_id = of_tenant and o.state <> 'running' and not has_reserved_money(of_tenant, o.resource_id)
       order by o.created_at, o.id limit most))
     returning j.id
   ), attempt as (
@@ -130,7 +145,7 @@ end $$;
 create function drop_test_notifications(most integer) returns integer
 language plpgsql security definer set plan_cache_mode = 'force_custom_plan' as $$
 declare
-  found_rows integer;
+  dropped integer;
 begin
   with old as materialized (
     select n.id from notifications n
@@ -141,11 +156,11 @@ begin
     delete from jobs j using old where j.id = old.id and j.state <> 'running'
   ), attempt as (
     delete from job_attempts a using old where a.job_id = old.id
-  ), dropped as (
+  ), notification as (
     delete from notifications n using old where n.id = old.id returning n.id
   )
-  select count(*)::integer into found_rows from dropped;
-  return found_rows;
+  select count(*)::integer into dropped from notification;
+  return dropped;
 end $$;
 
 -- See 0015_settings.sql.

@@ -7,6 +7,7 @@ import { deleteOldKeys } from '#domain/idempotency.ts'
 import { dropTestData, dropTestNotifications, listTestTenants } from '#domain/test-data.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { ASYNC, createPayment } from '#test/payments.ts'
+import { accountOf, payOut, recipient } from '#test/payouts.ts'
 import { urlAs } from '#test/users.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
 
@@ -135,6 +136,38 @@ test('data of a twin is dropped 90 days after its creation, and never that of it
     await expect(dropLive()).rejects.toMatchObject({ code: '42501' })
   expect(await listTestTenants(worker, null, 10)).toEqual([twin.tenant_id])
   expect(await listTestTenants(worker, twin.tenant_id, 10)).toEqual([])
+})
+
+test('a row with an open job or with reserved money stays until that ends', async ({ world }) => {
+  const { sql } = world
+  const client = await world.clientOf({ tenant: 'unfinished', mode: 'test' })
+  const { tenant_id } = client
+  const payment = (await createPayment(client, {}, ASYNC)).body
+  await sql`
+    insert into ledger_accounts (tenant_id, currency, name, balance_minor) values (${tenant_id}, 'USD', 'available', 500)
+    on conflict (tenant_id, currency, name) do update set balance_minor = 500`
+  const payout = (await payOut(client, await recipient(client), {}, ASYNC)).body
+  const rows = async () => {
+    const [row] = await sql`
+      select array(select id from payments where tenant_id = ${tenant_id}) as payments,
+        array(select id from payouts where tenant_id = ${tenant_id}) as payouts,
+        array(select resource_id from jobs where tenant_id = ${tenant_id} order by created_at) as jobs`
+    return { ...row! }
+  }
+  const all = { payments: [payment.id], payouts: [payout.id], jobs: [payment.id, payout.id] }
+  await age(world, tenant_id, ['payments', 'payouts', 'recipients'])
+  await drop(world, tenant_id)
+  expect(await rows()).toEqual(all)
+
+  // The jobs are as old.
+  await age(world, tenant_id, ['jobs'])
+  await drop(world, tenant_id)
+  expect(await rows()).toEqual({ payments: [], payouts: [payout.id], jobs: [payout.id] })
+
+  expect((await client.post(`/v1/payouts/${payout.id}/cancel`)).body).toMatchObject({ status: 'canceled' })
+  expect(await accountOf(world, tenant_id)).toEqual({ balance: 500, reserved: 0 })
+  await drop(world, tenant_id)
+  expect(await rows()).toMatchObject({ payouts: [] })
 })
 
 test('an idempotency key of test mode may be used anew after that', async ({ world }) => {
