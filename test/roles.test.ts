@@ -413,6 +413,7 @@ describe('no role has more rights than its process needs', () => {
       'move_finished_jobs(timestamp with time zone,uuid,integer)',
       'move_notifications(timestamp with time zone,uuid,integer)',
       'move_unsequenced_events(integer)',
+      'pause_twin()',
       'sequence_events(integer)',
       'sequence_events(integer,timestamp with time zone)',
       'write_subscription()',
@@ -633,7 +634,7 @@ describe('readers', () => {
     }
     // These tables have no rows of the tenants: no drifts and no deliveries to endpoints exist, the erasures of deleted
     // customers are complete, no feed was restarted, no request is lost, no notification of a payment has moved to the
-    // history, and live tenants have no sandboxes.
+    // history, and no tenant is in test mode.
     expect([...empty]).toEqual([
       'drifts',
       'erasures',
@@ -645,6 +646,7 @@ describe('readers', () => {
       'sandbox_messages',
       'sandbox_records',
       'sandboxes',
+      'twin_pauses',
       'webhook_backlogs',
       'webhook_deliveries',
       'webhook_due',

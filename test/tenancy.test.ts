@@ -118,6 +118,7 @@ const TABLES_WITHOUT_RESOURCE: Record<string, string> = {
   sandbox_records: 'are what a sandbox contains',
   sandboxes: 'are the providers of a tenant in test mode',
   tenant_rollups: 'count jobs',
+  twin_pauses: 'stop the jobs of tenants in test mode in releases without it',
   webhook_due: 'are waiting deliveries',
   webhook_backlogs: 'belong to endpoints',
   webhook_stats: 'count deliveries',

@@ -1,5 +1,4 @@
 // The previous release is upgraded to this one under load, while a session that forgot its `begin` holds locks.
-import postgres from 'postgres'
 import { expect, onTestFinished, test } from 'vitest'
 import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from '#test/client.ts'
@@ -7,9 +6,13 @@ import { createDeployment } from '#test/deployment.ts'
 import { HOST } from '#test/environment.ts'
 import { expectNothingLost, startLoad } from '#test/load.ts'
 import { migrateWithForgottenSession } from '#test/operator-migration.ts'
-import { nextRelease, NoHistoryError, previousRelease } from '#test/previous-release.ts'
+import {
+  excludeFromStatementAudit,
+  nextRelease,
+  NoHistoryError,
+  previousRelease,
+} from '#test/previous-release.ts'
 import { until } from '#test/process.ts'
-import { postgresUrl } from '#test/suite.ts'
 
 const CLIENTS = 3
 
@@ -29,16 +32,6 @@ function alternating(apis: Client[]): Client & { answered: number[] } {
   }
 }
 
-/**
- * Removes the statements of a database from the statement audit: the previous release's were audited by its own rules,
- * and this release's are audited in other tests.
- */
-async function excludeFromStatementAudit(database_oid: number): Promise<void> {
-  const server = postgres(await postgresUrl(), { max: 1 })
-  await server`select pg_stat_statements_reset(0, ${database_oid}, 0)`
-  await server.end()
-}
-
 test('both releases serve during an upgrade and after a rollback, no statement deadlocks, and nothing is lost or doubled', async ({
   skip,
 }) => {
@@ -48,9 +41,8 @@ test('both releases serve during an upgrade and after a rollback, no statement d
   const next = await nextRelease()
   onTestFinished(async () => void (await Promise.all([previous.remove(), next.remove()])))
   const deployment = await createDeployment({ queue: 'redis', webhooks: true, release: previous })
-  const [database] = await deployment.sql<{ oid: number }[]>`
-    select oid::integer from pg_database where datname = current_database()`
-  onTestFinished(() => excludeFromStatementAudit(database!.oid))
+  const audited = await excludeFromStatementAudit(deployment.sql)
+  onTestFinished(() => audited.exclude())
   onTestFinished(() => deployment.close())
   const { client, sql, env } = deployment
   const [old_api, old_worker] = await Promise.all([deployment.startApi(), deployment.startWorker()])

@@ -101,7 +101,7 @@ export type ClaimedBy = { worker: string; lease_ms: number }
  * statement itself prevents that) and `request_id`, for the log. A job with a provider call also needs `request`, the
  * exact parameters: neither a retry nor a deployment changes what is sent under a key. `run_at`: when the job is due.
  * Default: at once. `claimed_by`: the worker that has the job from the start. Default of `trace_context`: that of
- * the current span, because a statement with a span writes rows of that span only.
+ * the current span, because a statement with a span writes rows of that span only. Default of `name`: that of the job.
  */
 export function enqueuing(
   sql: Sql | Tx,
@@ -110,6 +110,7 @@ export function enqueuing(
   run_at?: Fragment,
   claimed_by?: ClaimedBy,
   trace_context?: Fragment,
+  name: Fragment = sql`${job.name}`,
 ): Fragment {
   const { call } = job
   const trace =
@@ -127,7 +128,7 @@ export function enqueuing(
       request_id ${trace.name}
       ${run_at === undefined ? sql`` : sql`, run_at`}
       ${call === null ? sql`` : sql`, operation, generation, key, request`} ${claimed?.columns ?? sql``})
-    select job_id, tenant_id, ${job.queue}, ${job.name}, resource_id, payload, ${job.max_attempts}::integer,
+    select job_id, tenant_id, ${job.queue}, ${name}, resource_id, payload, ${job.max_attempts}::integer,
       case when will_wake then now() end, dedupe_key, request_id ${trace.value}
       ${run_at === undefined ? sql`` : sql`, ${run_at}`}
       ${call === null ? sql`` : sql`, ${call.operation}, 1, job_id || ':1', request`} ${claimed?.values ?? sql``}

@@ -1,4 +1,4 @@
-// The job that applies a provider's notification.
+// The jobs that apply a provider's notification.
 import { z } from 'zod'
 import { defineJob } from './job.ts'
 
@@ -9,4 +9,10 @@ export const applyNotification = defineJob({
   call: null,
 })
 
-export const notificationJobs = { applyNotification }
+/**
+ * The same for a notification of test mode. Workers of the release before test mode do not know the name, so they claim
+ * no such job: they would look it up with the live credentials.
+ */
+export const applyTestNotification = defineJob({ ...applyNotification, name: 'notification.apply_test' })
+
+export const notificationJobs = { applyNotification, applyTestNotification }

@@ -4,11 +4,12 @@ import type { TraceSpan } from '#core/tracing/span.ts'
 import { findTraceOfNotification } from '#domain/jobs/traces.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
-import { applyNotification } from '#jobs/notifications.ts'
+import { notificationJobs } from '#jobs/notifications.ts'
 import type { FinishedCall } from '#providers/http.ts'
 import type { JobClaim } from './claims.ts'
 import type { WorkerContext } from './context.ts'
 
+const NOTIFICATION_JOBS: readonly string[] = Object.values(notificationJobs).map(({ name }) => name)
 /** Outcomes after which the attempt is a failed span. */
 const FAILURES: ReadonlySet<string> = new Set(['retry', 'ambiguous', 'misconfigured', 'fenced'])
 
@@ -62,6 +63,6 @@ export function endJobSpan(
   span.end({
     failure: settlement === undefined || FAILURES.has(outcome) ? outcome : undefined,
     // A notification and its job have the same id.
-    ...(job.name === applyNotification.name && { findLink: () => findTraceOfNotification(sql, job.id) }),
+    ...(NOTIFICATION_JOBS.includes(job.name) && { findLink: () => findTraceOfNotification(sql, job.id) }),
   })
 }

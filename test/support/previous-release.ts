@@ -4,8 +4,11 @@ import { cp, readFile, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import postgres from 'postgres'
+import type { Sql } from '#core/db.ts'
 import { patchedCopy } from '../../torture/copy.ts'
 import { createTemporaryFolder } from './folders.ts'
+import { postgresUrl } from './suite.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 /** Its first line is the commit of the previous release. */
@@ -53,4 +56,20 @@ export async function nextRelease(): Promise<Release> {
   const copy = await patchedCopy(ROOT, [])
   await cp(TEST_MIGRATIONS, join(copy.path, 'migrations'), { recursive: true })
   return copy
+}
+
+/**
+ * `exclude` removes the statements of a database from the statement audit, once its processes have ended: the previous
+ * release's were audited by its own rules, and this release's are audited in other tests.
+ */
+export async function excludeFromStatementAudit(sql: Sql): Promise<{ exclude: () => Promise<void> }> {
+  const [database] = await sql<{ oid: number }[]>`
+    select oid::integer from pg_database where datname = current_database()`
+  return {
+    async exclude() {
+      const server = postgres(await postgresUrl(), { max: 1 })
+      await server`select pg_stat_statements_reset(0, ${database!.oid}, 0)`
+      await server.end()
+    },
+  }
 }

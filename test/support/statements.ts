@@ -49,7 +49,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'pause of a queue',
     tables: ['pauses'],
-    part: /from pauses p where p\.queue = [qw]\.queue and p\.tenant_id is null/,
+    part: /from only pauses p where p\.queue = [qw]\.queue and p\.tenant_id is null/,
     reason: 'it belongs to no tenant',
   },
   {
@@ -257,7 +257,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'all pauses, for operators',
     tables: ['pauses'],
-    part: /from pauses p left join tenants t on t\.id = p\.tenant_id order by/,
+    part: /from only pauses p left join tenants t on t\.id = p\.tenant_id order by/,
     reason: 'a pause need not belong to a tenant',
   },
   {

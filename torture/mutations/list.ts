@@ -197,8 +197,8 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/domain/jobs/claim.ts',
-        from: 'select from pauses p where (p.queue is null or p.queue = j.queue)',
-        to: 'select from pauses p where false and (p.queue is null or p.queue = j.queue)',
+        from: 'select from only pauses p where (p.queue is null or p.queue = j.queue)',
+        to: 'select from only pauses p where false and (p.queue is null or p.queue = j.queue)',
       },
     ],
   },

@@ -26,6 +26,6 @@ export function jobs(sql: Sql | Tx, _scope: AuditScope, { stuck_after_s }: Limit
     from jobs j
     where j.finished_at is null and ${claimableSince(sql)} < now() - ${stuck_after_s} * interval '1 second'
       and not exists (
-        select from pauses p
+        select from only pauses p
         where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))`
 }

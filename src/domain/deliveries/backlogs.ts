@@ -54,7 +54,7 @@ export async function lockBacklogs(
           select from webhook_due w
           where w.tenant_id = v.tenant_id and w.endpoint_id = v.endpoint_id and w.due_at <= now()))
         and not exists (
-          select from pauses u
+          select from only pauses u
           where (u.queue is null or u.queue = ${sendDelivery.queue})
             and (u.tenant_id is null or u.tenant_id = v.tenant_id))
     ), backlog as (

@@ -287,7 +287,7 @@ export function listedColumns(sql: Sql | Tx): Fragment {
   return sql`
     j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked,
     j.state in ('ready', 'unknown') and j.finished_at is null and j.run_at < 'infinity' and exists (
-      select from pauses u
+      select from only pauses u
       where (u.queue is null or u.queue = j.queue) and (u.tenant_id is null or u.tenant_id = j.tenant_id)
     ) as paused, (
       select a.act from operator_acts a

@@ -90,7 +90,7 @@ export async function claimJobs(
           and not ${isHeldBy(sql)}
           and (j.state in ('ready', 'unknown') or (j.state = 'running' and j.lease_until <= now()))
           and not exists (
-            select from pauses p where (p.queue is null or p.queue = j.queue)
+            select from only pauses p where (p.queue is null or p.queue = j.queue)
               and (p.tenant_id is null or p.tenant_id = j.tenant_id))
         for update of j skip locked
       ) j

@@ -70,14 +70,15 @@ export async function findDue(
       select w.queue, w.room, w.share, coalesce(w.after, ${LOWEST_ID}) as tenant_id, 0 as visited, 0 as served,
         false as due
       from jsonb_to_recordset(${sql.json(scans)}) as w(queue text, room integer, after uuid, share jsonb)
-      where w.room > 0 and not exists (select from pauses p where p.queue = w.queue and p.tenant_id is null)
+      where w.room > 0 and not exists (select from only pauses p where p.queue = w.queue and p.tenant_id is null)
         and not ${isQueueHeld(sql, sql`w.queue`)}
       union all
       select v.queue, v.room, v.share, next.tenant_id, v.visited + 1, v.served + next.due::integer, next.due
       from visit v
       cross join lateral (
         select n.tenant_id,
-          not exists (select from pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = n.tenant_id)
+          not exists (
+            select from only pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = n.tenant_id)
           and coalesce(${remainingShare(sql, sql`v.share`, sql`n.tenant_id`)} > 0, true)
           and exists (
             select from jobs j where j.queue = v.queue and j.tenant_id = n.tenant_id and ${due}
@@ -123,7 +124,7 @@ export async function findOldestDue(
       sql,
       queues,
       sql`
-      where not exists (select from pauses p where p.queue = q.queue and p.tenant_id is null)
+      where not exists (select from only pauses p where p.queue = q.queue and p.tenant_id is null)
         and not ${isQueueHeld(sql, sql`q.queue`)}`,
     )}
     select v.queue, greatest(extract(epoch from now() - min(oldest.since)), 0)::float8 as age_s,
@@ -136,7 +137,8 @@ export async function findOldestDue(
         and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, 0)} and not ${isHeldOrSealed(sql)}
       order by j.priority, j.run_at limit 1
     ) oldest
-    where not exists (select from pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = v.tenant_id)
+    where not exists (
+      select from only pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = v.tenant_id)
     group by v.queue`
 }
 
@@ -181,7 +183,7 @@ export async function findStartable(
       select j.id from jobs j
       where j.id = l.id and j.lease_token = l.lease_token and j.lease_until > now()
         and not exists (
-          select from pauses p
+          select from only pauses p
           where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))
     ) j`
   return new Set(rows.map((row) => row.id))

@@ -1,4 +1,5 @@
-// Pauses: of a queue, of a tenant, or of a tenant in a queue.
+// Pauses: of a queue, of a tenant, or of a tenant in a queue. Statements read `only pauses`: the rows of `twin_pauses`
+// are pauses of all tenants in test mode, for workers of the release before test mode alone.
 import { z } from 'zod'
 import type { Sql, Tx } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
@@ -30,7 +31,7 @@ export async function pauseJobs(
 export async function resumeJobs(sql: Sql | Tx, what: PauseTarget, by: Actor): Promise<number | undefined> {
   const [resumed] = await sql<{ seq: number }[]>`
     with resumed as (
-      delete from pauses
+      delete from only pauses
       where queue is not distinct from ${what.queue ?? null}
         and tenant_id is not distinct from ${what.tenant_id ?? null}
       returning tenant_id
@@ -54,7 +55,7 @@ export type Pause = z.output<typeof pauseSchema>
 export async function findPauses(sql: Sql): Promise<Pause[]> {
   return await sql<Pause[]>`
     select p.queue, t.slug as tenant, p.tenant_id, p.reason, p.actor, p.created_at as since
-    from pauses p left join tenants t on t.id = p.tenant_id order by p.created_at, p.queue, t.slug`
+    from only pauses p left join tenants t on t.id = p.tenant_id order by p.created_at, p.queue, t.slug`
 }
 
 /** A pause as members of a tenant see it: without operator and reason, and without pauses of other tenants. */
@@ -67,7 +68,7 @@ type PausedQueue = z.output<typeof pausedQueueSchema>
 /** The queues that are paused for a tenant, by a pause of all tenants or of this tenant; each once. */
 export async function findPausesOf(sql: Sql, tenant_id: string): Promise<PausedQueue[]> {
   return await sql<PausedQueue[]>`
-    select queue, min(created_at) as since from pauses where tenant_id is null or tenant_id = ${tenant_id}
+    select queue, min(created_at) as since from only pauses where tenant_id is null or tenant_id = ${tenant_id}
     group by queue order by since, queue`
 }
 

@@ -2,7 +2,7 @@
 import { isRowError, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { currentSpan } from '#core/tracing.ts'
-import { applyNotification } from '#jobs/notifications.ts'
+import { applyNotification, applyTestNotification } from '#jobs/notifications.ts'
 import { enqueuing } from '#jobs/job.ts'
 import { isInReach, type ScanReach } from '../scan-reach.ts'
 import { judgingRedundancy } from './redundancy.ts'
@@ -86,7 +86,7 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
   const traced =
     trace_context === undefined ? sql`` : sql`|| jsonb_build_object('trace_context', ${trace_context}::text)`
   const to_apply = sql`
-    select stored.id, input.will_wake, input.request_id, ${trace_context ?? null}::text as trace_context
+    select stored.id, input.livemode, input.will_wake, input.request_id, ${trace_context ?? null}::text as trace_context
     from stored join input on input.id = stored.id where stored.state = 'received'`
   return await sql<StoredOutcome[]>`
     with input as (
@@ -175,7 +175,7 @@ export async function compareWaiting(
  */
 async function writeJudgements(sql: Sql, judgements: Fragment): Promise<ComparedNotification[]> {
   const to_apply = sql`
-    select written.id, false as will_wake, written.request_id, written.trace_context
+    select written.id, written.livemode, false as will_wake, written.request_id, written.trace_context
     from written where written.state = 'received'
       and not exists (select from jobs j where j.id = written.id offset 0)`
   return await sql<ComparedNotification[]>`
@@ -226,14 +226,15 @@ function wasCallRepeated(sql: Sql | Tx): Fragment {
 }
 
 /**
- * Enqueues jobs that apply notifications, which have `id, will_wake, request_id, trace_context`. The job of a
+ * Enqueues jobs that apply notifications, which have `id, livemode, will_wake, request_id, trace_context`. The job of a
  * notification has the id of the notification, so a notification has one job without a `dedupe_key`.
  */
 function enqueuingToApply(sql: Sql | Tx, notifications: Fragment): Fragment {
   const requested = sql`
     select id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as resource_id,
       jsonb_build_object('notification_id', id) as payload, will_wake,
-      null::text as dedupe_key, request_id, trace_context
+      null::text as dedupe_key, request_id, trace_context, livemode
     from (${notifications}) notification`
-  return enqueuing(sql, applyNotification, requested, undefined, undefined, sql`trace_context`)
+  const name = sql`case when livemode then ${applyNotification.name} else ${applyTestNotification.name} end`
+  return enqueuing(sql, applyNotification, requested, undefined, undefined, sql`trace_context`, name)
 }

@@ -1,4 +1,4 @@
--- locks: pauses, jobs, job_history, payments
+-- locks: pauses, twin_pauses, jobs, job_history, payments
 -- A column with a volatile default: the default holds for new rows, and the next step fills the others.
 alter table payments add column token uuid;
 alter table payments alter column token set default gen_random_uuid();

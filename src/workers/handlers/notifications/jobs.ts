@@ -4,7 +4,7 @@ import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findNotification, type StoredNotification } from '#domain/notifications/notification.ts'
 import { closingOrphan } from '#domain/reconciliation/orphans.ts'
 import type { ProviderResourceName } from '#domain/resources.ts'
-import { applyNotification } from '#jobs/notifications.ts'
+import { applyNotification, applyTestNotification } from '#jobs/notifications.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
 import type { WorkerContext } from '../../context.ts'
 import { discard, done, park, retry, type Decision } from '../../decision.ts'
@@ -25,6 +25,7 @@ import { notificationEffects, finish, retryQuery } from './parked.ts'
 
 export const notificationHandlers = {
   [applyNotification.name]: handling(applyNotification, apply, parkPoison),
+  [applyTestNotification.name]: handling(applyTestNotification, apply, parkPoison),
 }
 
 type FollowedResource = {
