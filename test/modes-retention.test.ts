@@ -144,7 +144,8 @@ test('a row with an open job or with reserved money stays until that ends', asyn
   const { tenant_id } = client
   const payment = (await createPayment(client, {}, ASYNC)).body
   await sql`
-    insert into ledger_accounts (tenant_id, currency, name, balance_minor) values (${tenant_id}, 'USD', 'available', 500)
+    insert into ledger_accounts (tenant_id, currency, name, balance_minor)
+    values (${tenant_id}, 'USD', 'available', 500)
     on conflict (tenant_id, currency, name) do update set balance_minor = 500`
   const payout = (await payOut(client, await recipient(client), {}, ASYNC)).body
   const rows = async () => {
