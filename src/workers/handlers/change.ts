@@ -29,12 +29,18 @@ export type Change<Found> = {
   otherwise: (found: Found) => Decision | null
   /** Decides for an unchanged object. `refusal`: the provider's refusal; null if the provider was not reached. */
   unchanged: (found: Found, refusal: Failure | null) => Decision
+  /** Decides in test mode for an object that the provider does not know. */
+  missing: () => Decision
 }
 
-/** Makes one attempt at a change. */
+/**
+ * Makes one attempt at a change. In live mode, an object that the provider does not know is a case for an operator. In
+ * test mode it is ordinary: a sandbox and the test data of an account are deleted, or one has replaced the other.
+ */
 export async function changeAtProvider<Found>(
+  { livemode }: { livemode: boolean },
   { call }: { call: StoredCall },
-  { reference, max_generations, send, find, changed, otherwise, unchanged }: Change<Found>,
+  { reference, max_generations, send, find, changed, otherwise, unchanged, missing }: Change<Found>,
 ): Promise<Decision> {
   const sent = await sendUnlessLookupOnly(call, send)
   const answered = sent.kind === 'done' ? changed(sent.value) : null
@@ -49,7 +55,7 @@ export async function changeAtProvider<Found>(
   const lookup = await find()
   if (lookup.kind !== 'done') return unanswered(lookup, { unsent: never_sent || refusal !== undefined })
   const found = lookup.value
-  if (found === null) return unknown(`the provider does not know ${reference}`)
+  if (found === null) return livemode ? unknown(`the provider does not know ${reference}`) : missing()
   const decided = changed(found) ?? otherwise(found)
   if (decided !== null) return decided
   // The provider would repeat the stored error of this key, so the call gets a new key.

@@ -3,23 +3,24 @@ import type { Outcome } from '#core/outcome.ts'
 import { isCancelable, type CancelableResource } from '#domain/reconciliation/duplicates.ts'
 import { cancelDuplicatePayment } from '#jobs/payments.ts'
 import { cancelDuplicateVerification } from '#jobs/verifications.ts'
+import type { WorkerContext } from '../../context.ts'
 import { done, failed, rotate, type Decision } from '../../decision.ts'
 import { changeAtProvider } from '../change.ts'
 import { calling, type JobOf } from '../handler.ts'
 
 export const duplicateHandlers = {
-  [cancelDuplicatePayment.name]: calling(cancelDuplicatePayment, ({ processor }, job) =>
-    cancel(job, {
+  [cancelDuplicatePayment.name]: calling(cancelDuplicatePayment, (context, job) =>
+    cancel(context, job, {
       resource: 'payment',
-      send: (reference, key) => processor.cancel({ reference, reason: 'duplicate' }, key),
-      find: (reference) => processor.findPayment(reference),
+      send: (reference, key) => context.processor.cancel({ reference, reason: 'duplicate' }, key),
+      find: (reference) => context.processor.findPayment(reference),
     }),
   ),
-  [cancelDuplicateVerification.name]: calling(cancelDuplicateVerification, ({ identity }, job) =>
-    cancel(job, {
+  [cancelDuplicateVerification.name]: calling(cancelDuplicateVerification, (context, job) =>
+    cancel(context, job, {
       resource: 'kyc',
-      send: (reference, key) => identity.cancelSession(reference, key),
-      find: (reference) => identity.findSession(reference),
+      send: (reference, key) => context.identity.cancelSession(reference, key),
+      find: (reference) => context.identity.findSession(reference),
     }),
   ),
 }
@@ -31,6 +32,7 @@ type FoundDuplicate = { status: string }
  * Cancels one duplicate. No request waits for this job, so it is retried for as long as the duplicate can be canceled.
  */
 async function cancel(
+  context: WorkerContext,
   job: CancelDuplicateJob,
   {
     resource,
@@ -43,7 +45,7 @@ async function cancel(
   },
 ): Promise<Decision> {
   const { reference } = job.call.request
-  return await changeAtProvider<FoundDuplicate>(job, {
+  return await changeAtProvider<FoundDuplicate>(context, job, {
     reference,
     max_generations: Infinity,
     send: (key) => send(reference, key),
@@ -55,5 +57,6 @@ async function cancel(
       return failed({ code: 'processor_error', message })
     },
     unchanged: ({ status }) => rotate(`the duplicate ${reference} is still ${status}`),
+    missing: () => done({ reference }),
   })
 }

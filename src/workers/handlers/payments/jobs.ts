@@ -41,6 +41,7 @@ const KEY_REUSED = {
   code: 'idempotency_key_reused',
   message: 'The idempotency key was used before with other content.',
 } as const
+const UNKNOWN_PAYMENT = 'The processor of test mode does not know the payment any more.'
 const STILL_PROCESSING = 'the processor is still processing the payment'
 
 export const paymentHandlers = {
@@ -167,7 +168,7 @@ async function change(
 ): Promise<Decision> {
   if (job.payload.confirms === true) return await confirm(context, job, wanted, send)
   const { reference } = job.call.request
-  return await changeAtProvider<ProcessorPayment>(job, {
+  return await changeAtProvider<ProcessorPayment>(context, job, {
     reference,
     max_generations: MAX_GENERATIONS,
     send,
@@ -190,6 +191,13 @@ async function change(
       return failed(failure, {
         effects: update && paymentEffects({ ...update, failed_operation, failure: storedFailure(failure) }),
       })
+    },
+    // Nobody holds its amount.
+    missing: () => {
+      const effects = paymentEffects({ ...emptyPaymentUpdate, ...idsOf(job), status: 'canceled' })
+      return wanted === 'canceled'
+        ? done({ reference, effects })
+        : failed({ code: 'payment_not_capturable', message: UNKNOWN_PAYMENT }, { reference, effects })
     },
   })
 }

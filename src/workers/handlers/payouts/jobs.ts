@@ -159,7 +159,7 @@ async function cancel(context: WorkerContext, job: CancelJob): Promise<Decision>
   // The payout is already final, for example because an operator decided: no call is needed.
   if ((payout?.status === 'failed' || payout?.status === 'paid') && !call.in_doubt)
     return failed(notCancelable(`The payout cannot be canceled: it is ${payout.status}.`), { unsent: true })
-  return await changeAtProvider<ProcessorPayout>(job, {
+  return await changeAtProvider<ProcessorPayout>(context, job, {
     reference,
     max_generations: MAX_GENERATIONS,
     send: (key) => payouts.cancelPayout(reference, key),
@@ -178,6 +178,7 @@ async function cancel(context: WorkerContext, job: CancelJob): Promise<Decision>
         effects: payoutEffects(job, 'cancel_refused'),
       })
     },
+    missing: () => done({ reference, effects: payoutEffects(job, 'canceled') }),
   })
 }
 
@@ -196,7 +197,7 @@ function decideByReport(job: CreateJob | CancelJob, payout: ProcessorPayout): De
 /** The effects for a payout that the processor does not have, or has not changed. */
 function payoutEffects(
   job: CreateJob | CancelJob,
-  reported: 'refused' | 'unsent' | 'absent' | 'cancel_refused',
+  reported: 'refused' | 'unsent' | 'absent' | 'canceled' | 'cancel_refused',
   failure: { code: string; message: string } | null = null,
 ) {
   const update: PayoutUpdate = {

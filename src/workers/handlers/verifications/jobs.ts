@@ -184,7 +184,7 @@ async function cancel(context: WorkerContext, job: CancelVerificationJob): Promi
   const { reference } = job.call.request
   const endWith = (session: DatedSession) =>
     done({ reference, effects: verificationEffects(verificationUpdate(idsOf(job), session, session.as_of)) })
-  return await changeAtProvider<DatedSession>(job, {
+  return await changeAtProvider<DatedSession>(context, job, {
     reference,
     max_generations: MAX_GENERATIONS,
     send: async (key) => {
@@ -199,6 +199,7 @@ async function cancel(context: WorkerContext, job: CancelVerificationJob): Promi
       failed(refusal ?? UNREACHABLE, {
         effects: verificationEffects(unreportedUpdate(job, 'cancel_refused')),
       }),
+    missing: () => done({ reference, effects: verificationEffects(unreportedUpdate(job, 'canceled')) }),
   })
 }
 
@@ -221,7 +222,7 @@ function withLink(
 
 function unreportedUpdate(
   job: CreateVerificationJob | CancelVerificationJob,
-  reported: 'refused' | 'cancel_refused',
+  reported: 'refused' | 'canceled' | 'cancel_refused',
   failure: { code: string; message: string } | null = null,
 ): VerificationUpdate {
   return { ...emptyVerificationUpdate, ...idsOf(job), reported, failure }
