@@ -17,6 +17,7 @@ create table sandbox_messages (
   status text not null check (status in ('sent', 'delivered', 'undelivered', 'failed', 'received')),
   -- Addresses, subject and texts, sealed.
   content text not null check (octet_length(content) <= 1048576),
+  bytes integer not null generated always as (octet_length(content)) stored,
   created_at timestamptz not null default clock_timestamp(),
   primary key (tenant_id, id),
   check ((direction = 'received') = (status = 'received')),
@@ -24,7 +25,7 @@ create table sandbox_messages (
   check ((channel = 'sms') = (person is not null and sender is not null))
 );
 -- Lists of the inbox, and the deletion of its oldest messages.
-create index sandbox_messages_created_at on sandbox_messages (tenant_id, created_at, id);
+create index sandbox_messages_created_at on sandbox_messages (tenant_id, created_at, id) include (bytes);
 create index sandbox_messages_reference on sandbox_messages (tenant_id, reference);
 -- Opt-outs, and searches for an SMS to a number.
 create index sandbox_messages_person on sandbox_messages (tenant_id, person, created_at) where person is not null;

@@ -6,10 +6,13 @@ import type { Channel } from '#core/addresses.ts'
 import type { Sql, Tx } from '#core/db.ts'
 import type { SealingContext, Vault } from '#core/secrets.ts'
 
-/** The newest messages of an inbox that are kept. */
+/** The newest messages of an inbox that are kept, by their number and the bytes of their sealed contents. */
 const MAX_MESSAGES = 1_000
+const MAX_BYTES = 32 * 1024 * 1024
 /** A longer text is cut: the inbox shows what was sent, and is no archive. */
 const MAX_TEXT_LENGTH = 100_000
+/** The newest messages among which a search opens those to a recipient: their contents are sealed. */
+const SEARCHED = { messages: 200, bytes: 4 * 1024 * 1024 }
 
 const contentSchema = z.object({
   from: z.string(),
@@ -36,12 +39,13 @@ export type InboxMessage = InboxRow & InboxContent & { created_at: string }
 /** `person`, `sender`: of an SMS, the hashes of the other person's number, and of ours or of our messaging service. */
 type NewInboxMessage = Omit<InboxRow, 'id'> & InboxContent & { person: string | null; sender: string | null }
 
-/** Stores a message, and deletes the oldest ones beyond the limit. */
+/** Stores a message, and deletes the oldest ones beyond the limits. */
 export async function storeInInbox(
   tx: Tx,
   vault: Vault,
   tenant_id: string,
   message: NewInboxMessage,
+  { max_bytes = MAX_BYTES } = {},
 ): Promise<void> {
   const { channel, direction, reference, person, sender, status, keyword, ...content } = message
   const id = newId()
@@ -54,11 +58,14 @@ export async function storeInInbox(
         (tenant_id, id, channel, direction, reference, person, sender, keyword, status, content)
       values (${tenant_id}, ${id}, ${channel}, ${direction}, ${reference}, ${person}, ${sender}, ${keyword},
         ${status}, ${sealed})
-    ), excess as (
-      select id from sandbox_messages where tenant_id = ${tenant_id}
-      order by created_at desc, id desc offset ${MAX_MESSAGES - 1}
+    ), ranked as (
+      select id, row_number() over newest_first as nth, sum(bytes) over newest_first as bytes
+      from sandbox_messages where tenant_id = ${tenant_id}
+      window newest_first as (order by created_at desc, id desc rows unbounded preceding)
     )
-    delete from sandbox_messages m using excess where m.tenant_id = ${tenant_id} and m.id = excess.id`
+    delete from sandbox_messages m using ranked
+    where m.tenant_id = ${tenant_id} and m.id = ranked.id
+      and (ranked.nth >= ${MAX_MESSAGES} or ranked.bytes > ${max_bytes - Buffer.byteLength(sealed)})`
 }
 
 /** Messages of an inbox, newest first. */
@@ -70,7 +77,7 @@ export async function findInInbox(
     limit: number
     id?: string
     channel?: Channel
-    /** An address or number of a recipient, as in the message. */
+    /** An address or number of a recipient, as in the message. Only the newest messages of the inbox are searched. */
     to?: string
     reference?: string
     /** The hash of a number: only SMS to it or from it. */
@@ -82,16 +89,20 @@ export async function findInInbox(
   },
 ): Promise<InboxMessage[]> {
   const { limit, id, channel, to, reference, person, since_s, before } = filters
+  const read = to === undefined ? { messages: limit, bytes: MAX_BYTES } : SEARCHED
   const rows = await sql<(InboxRow & { created_at: string; content: string })[]>`
-    select id, channel, direction, reference, status, keyword, content, created_at from sandbox_messages
-    where tenant_id = ${tenant_id}
-      ${id === undefined ? sql`` : sql`and id = ${id}`}
-      ${channel === undefined ? sql`` : sql`and channel = ${channel}`}
-      ${reference === undefined ? sql`` : sql`and reference = ${reference}`}
-      ${person === undefined ? sql`` : sql`and person = ${person}`}
-      ${since_s === undefined ? sql`` : sql`and created_at >= to_timestamp(${since_s}::float8)`}
-      ${before === undefined ? sql`` : sql`and created_at < ${before}`}
-    order by created_at desc, id desc limit ${to === undefined ? limit : MAX_MESSAGES}`
+    select id, channel, direction, reference, status, keyword, content, created_at from (
+      select *, sum(bytes) over (order by created_at desc, id desc rows unbounded preceding) - bytes as newer_bytes
+      from sandbox_messages where tenant_id = ${tenant_id}
+        ${id === undefined ? sql`` : sql`and id = ${id}`}
+        ${channel === undefined ? sql`` : sql`and channel = ${channel}`}
+        ${reference === undefined ? sql`` : sql`and reference = ${reference}`}
+        ${person === undefined ? sql`` : sql`and person = ${person}`}
+        ${since_s === undefined ? sql`` : sql`and created_at >= to_timestamp(${since_s}::float8)`}
+        ${before === undefined ? sql`` : sql`and created_at < ${before}`}
+    ) matching
+    where newer_bytes < ${read.bytes}
+    order by created_at desc, id desc limit ${read.messages}`
   const messages = rows.map(({ content, ...row }) => ({
     ...row,
     ...contentSchema.parse(JSON.parse(vault.open(content, contentContext(tenant_id, row.id)))),
