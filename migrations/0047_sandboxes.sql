@@ -4,6 +4,8 @@
 -- locks this row for the length of one transaction.
 create table sandboxes (
   tenant_id uuid primary key references tenants (id) on delete cascade,
+  -- The highest format of the records. A worker that does not know it leaves the sandbox to those that do.
+  format integer not null default 1 check (format > 0),
   -- The position of the newest record. A process that has the sandbox in memory reads only the records after its own.
   last_position bigint not null default 0 check (last_position >= 0),
   -- Grows when records are deleted or replaced, other than by the sandbox itself: memory of an earlier generation is

@@ -276,7 +276,7 @@ begin
     ('sluice_worker', 'audit_entries', 'select'),
     ('sluice_worker', 'audit_head', 'select'),
     -- The worker is the payment processor and the recipient of tenants in test mode.
-    ('sluice_worker', 'sandboxes', 'select, insert (tenant_id), update (last_position, generation, clock_offset_ms, due_at, bytes, pruned_at,
+    ('sluice_worker', 'sandboxes', 'select, insert (tenant_id), update (format, last_position, generation, clock_offset_ms, due_at, bytes, pruned_at,
       updated_at)'),
     ('sluice_worker', 'sandbox_records', 'select, insert, update, delete'),
     ('sluice_worker', 'sandbox_messages', 'select, insert, delete'),

@@ -1,69 +1,14 @@
 // The host of sandboxes: one transaction for each call, several hosts, limits, and what happens when a commit fails.
 import { expect, onTestFinished } from 'vitest'
-import { createLog } from '#core/log.ts'
 import { lockSandbox } from '#domain/sandboxes/records.ts'
 import { pruneNextSandbox } from '#domain/sandboxes/retention.ts'
 import { NoAnswer } from '#providers/http.ts'
-import type { EngineResponse } from '#providers/sandbox/stripe/responses.ts'
-import { performRequest } from '#providers/sandbox/stripe/requests.ts'
 import { freshKey } from '#test/client.ts'
 import { capturedPayment, eventually } from '#test/payments.ts'
+import { call, hold, idsAt, newTenant, openHost, pay } from '#test/sandbox-hosts.ts'
 import { testIn, type World } from '#test/world.ts'
-import { openSandboxHost, type SandboxHost } from '#workers/sandbox/host.ts'
 
 const test = testIn({ notifications: false, env: { RECONCILE_EVERY_S: '3600' } })
-const log = createLog('silent', 'test')
-
-async function newTenant(world: World): Promise<string> {
-  return (await world.clientOf({ mode: 'test' })).tenant_id
-}
-
-function openHost({ config }: World, limits?: { max_bytes: number }): SandboxHost {
-  const host = openSandboxHost(config, log, limits)
-  onTestFinished(() => host.close())
-  return host
-}
-
-type Answer = Omit<EngineResponse, 'body'> & { body: any }
-
-async function call(
-  host: SandboxHost,
-  tenant_id: string,
-  method: string,
-  path: string,
-  { params = {}, key }: { params?: Record<string, string>; key?: string } = {},
-): Promise<Answer> {
-  const [pathname, query = ''] = path.split('?')
-  const response = await host.perform(tenant_id, (engine) =>
-    performRequest(engine, {
-      method,
-      path: pathname!,
-      query,
-      body: new URLSearchParams(params).toString(),
-      headers: {
-        authorization: 'Bearer sk_test_any',
-        'content-type': 'application/x-www-form-urlencoded',
-        ...(key !== undefined && { 'idempotency-key': key }),
-      },
-    }),
-  )
-  return { ...response, body: JSON.parse(response.body) }
-}
-
-const CARD = {
-  amount: '500',
-  currency: 'usd',
-  payment_method: 'pm_card_visa',
-  confirm: 'true',
-  'automatic_payment_methods[enabled]': 'true',
-  'automatic_payment_methods[allow_redirects]': 'never',
-}
-const pay = (host: SandboxHost, tenant_id: string, key = freshKey()) =>
-  call(host, tenant_id, 'POST', '/v1/payment_intents', { params: CARD, key })
-const idsAt = async (host: SandboxHost, tenant_id: string) =>
-  (await call(host, tenant_id, 'GET', '/v1/payment_intents?limit=100')).body.data.map(
-    ({ id }: { id: string }) => id,
-  ) as string[]
 
 async function recordsOf({ sql }: World, tenant_id: string, kind: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
@@ -149,14 +94,11 @@ test('a live tenant has no sandbox', async ({ world }) => {
 test('a full sandbox drops its oldest objects for which nothing is expected any more', async ({ world }) => {
   const tenant_id = await newTenant(world)
   const host = openHost(world, { max_bytes: 60_000 })
-  const hold = await call(host, tenant_id, 'POST', '/v1/payment_intents', {
-    params: { ...CARD, capture_method: 'manual' },
-    key: freshKey(),
-  })
+  const held = await hold(host, tenant_id)
   const created: string[] = []
   for (let nth = 0; nth < 30; nth++) created.push((await pay(host, tenant_id)).body.id)
   const left = await idsAt(host, tenant_id)
-  expect(left).toContain(hold.body.id)
+  expect(left).toContain(held.body.id)
   expect(left).toContain(created.at(-1))
   expect(left).not.toContain(created[0])
   const [state] = await world.sql<{ bytes: number; sum: number }[]>`
@@ -164,7 +106,7 @@ test('a full sandbox drops its oldest objects for which nothing is expected any 
     from sandboxes s where tenant_id = ${tenant_id}`
   expect(state!.bytes).toBe(state!.sum)
   expect(state!.bytes).toBeLessThanOrEqual(60_000)
-  const captured = await call(host, tenant_id, 'POST', `/v1/payment_intents/${hold.body.id}/capture`)
+  const captured = await call(host, tenant_id, 'POST', `/v1/payment_intents/${held.body.id}/capture`)
   expect(captured.body).toMatchObject({ status: 'succeeded' })
   expect((await idsAt(openHost(world), tenant_id)).toSorted()).toEqual(
     (await idsAt(host, tenant_id)).toSorted(),

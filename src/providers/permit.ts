@@ -24,16 +24,18 @@ export const permits = new AsyncLocalStorage<Permit>()
 
 /**
  * The permit did not allow a call at the moment at which it could have been sent. No byte was sent. `cause`: the error
- * of the database, if that prevented the renewal of the permit.
+ * of the database, if that prevented the renewal of the permit. `delay_ms`: how long the next attempt has to wait.
  */
 export class NotStarted extends Error {
   override name = 'NotStarted'
+  delay_ms: number
 
   constructor(
     reason = 'the queue is paused, the lease is lost, or the worker is stopping',
-    options?: ErrorOptions,
+    { delay_ms = 0, ...options }: ErrorOptions & { delay_ms?: number } = {},
   ) {
     super(reason, options)
+    this.delay_ms = delay_ms
   }
 }
 

@@ -122,9 +122,9 @@ export const giveBack = (
 })
 
 /** Gives a job back whose call did not start. */
-export function giveBackUnstarted({ message, cause }: NotStarted): Decision {
+export function giveBackUnstarted({ message, cause, delay_ms }: NotStarted): Decision {
   const reason = cause instanceof Error ? `${message}: ${cause.message}` : message
-  return giveBack(reason, { database_failed: cause !== undefined })
+  return giveBack(reason, { database_failed: cause !== undefined, delay_ms })
 }
 
 /** Ends a job that no attempt could finish. Only for jobs without a provider call, whose effect is never unknown. */

@@ -58,7 +58,14 @@ export function createTestContexts(live: WorkerContext, queues: readonly string[
     return openSandboxes(live)
   }
 
-  const loaded = () => (sandboxes ??= load())
+  function loaded(): Promise<Sandboxes> {
+    sandboxes ??= load().catch((error: unknown) => {
+      // The next call loads them again.
+      sandboxes = undefined
+      throw error
+    })
+    return sandboxes
+  }
 
   async function openContext(tenant_id: string): Promise<WorkerContext> {
     const { opened: test_accounts, context } = sharedContext()
@@ -89,7 +96,7 @@ export function createTestContexts(live: WorkerContext, queues: readonly string[
     sandboxes: loaded,
     async close() {
       await shared?.opened.close()
-      if (sandboxes !== undefined) await (await sandboxes).host.close()
+      await (await sandboxes?.catch(() => undefined))?.host.close()
     },
   }
 }

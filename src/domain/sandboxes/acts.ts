@@ -40,7 +40,10 @@ export async function findOpenActs(sql: Sql, limit: number): Promise<{ tenant_id
     select tenant_id, id from sandbox_acts where done_at is null order by created_at limit ${limit}`
 }
 
-/** An act that nobody has carried out yet, locked until the end of the transaction. */
+/**
+ * An act that nobody has carried out yet, locked until the end of the transaction. Undefined also while another
+ * transaction has locked it.
+ */
 export async function lockOpenAct(
   tx: Tx,
   vault: Vault,
@@ -49,7 +52,7 @@ export async function lockOpenAct(
 ): Promise<(SandboxAct & { text: string }) | undefined> {
   const [row] = await tx<(SandboxAct & { content: string | null })[]>`
     select id, act, reference, content from sandbox_acts
-    where tenant_id = ${tenant_id} and id = ${id} and done_at is null for update`
+    where tenant_id = ${tenant_id} and id = ${id} and done_at is null for update skip locked`
   if (row === undefined) return undefined
   const { content, ...act } = row
   return { ...act, text: content === null ? '' : vault.open(content, contentContext(tenant_id, id)) }

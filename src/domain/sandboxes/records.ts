@@ -1,6 +1,6 @@
 // The records of a sandbox: everything that the payment processor of a tenant in test mode would know, in the order in
 // which it happened.
-import type { Sql, Tx } from '#core/db.ts'
+import { databaseCode, type Sql, type Tx } from '#core/db.ts'
 
 /** A record without its content. `object`, `root`: null for the answer of a request that was refused. */
 export type SandboxRecord = {
@@ -13,23 +13,38 @@ export type SandboxRecord = {
 /** `line`: the content as JSON text. A record replaces the earlier one with the same kind and key. */
 export type NewRecord = SandboxRecord & { line: string }
 
+/** The format of the records that this version writes. A version reads all formats up to its own. */
+export const RECORD_FORMAT = 1
+
 /** The state of a locked sandbox. */
 export type SandboxState = {
+  /** The highest format of its records. */
+  format: number
   last_position: number
   /** What is in memory can be used only for the same generation and switch of the database. */
   generation: string
   clock_offset_ms: number
   bytes: number
+  /** When the next scheduled change is due, by the database's clock in unix milliseconds; null: none is scheduled. */
+  due_ms: number | null
   /** The database's clock, unix milliseconds. */
   now_ms: number
 }
 
-/** The number of records that one statement reads. */
-const READ_BATCH_SIZE = 2_000
+/** Another transaction has locked the sandbox. */
+export class SandboxInUse extends Error {
+  override name = 'SandboxInUse'
+}
+
+/** The number of records that one statement reads, and the caller replays at once. */
+const READ_BATCH_SIZE = 200
+/** How long a transaction waits for a lock with its connection, which other sandboxes need, too. */
+const LOCK_TIMEOUT = '250ms'
+const LOCK_NOT_AVAILABLE = '55P03'
 
 /**
- * Locks the sandbox of a tenant until the end of the transaction, and creates it if there is none. Waits for another
- * transaction that has locked it, as long as the timeout of statements permits. Throws if the tenant is live.
+ * Locks the sandbox of a tenant until the end of the transaction, and creates it if there is none. Throws SandboxInUse
+ * if another transaction keeps the lock: repeat the transaction then. Throws another error if the tenant is live.
  */
 export async function lockSandbox(tx: Tx, tenant_id: string): Promise<SandboxState> {
   const existing = await findLocked(tx, tenant_id)
@@ -43,30 +58,47 @@ export async function lockSandbox(tx: Tx, tenant_id: string): Promise<SandboxSta
 }
 
 async function findLocked(tx: Tx, tenant_id: string): Promise<SandboxState | undefined> {
+  const limitLockWaits = (limit: string) => tx`select set_config('lock_timeout', ${limit}, true)`
   // A database that has gone back in time may have other records at the same positions.
-  const [state] = await tx<SandboxState[]>`
-    select last_position, clock_offset_ms, bytes,
+  const lock = tx<SandboxState[]>`
+    select format, last_position, clock_offset_ms, bytes,
       generation || '/' || coalesce((select last_switch from lineage), 0) as generation,
+      round(extract(epoch from due_at) * 1000)::bigint as due_ms,
       floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
     from sandboxes where tenant_id = ${tenant_id} for update`
-  return state
+  try {
+    const [, [state]] = await Promise.all([limitLockWaits(LOCK_TIMEOUT), lock, limitLockWaits('0')])
+    return state
+  } catch (error) {
+    if (databaseCode(error) !== LOCK_NOT_AVAILABLE) throw error
+    throw new SandboxInUse('another transaction has locked the sandbox', { cause: error })
+  }
 }
 
-/** Calls `read` with the line of each record after this position, in order. */
+/** Locks the sandbox if one of its changes is due. Returns false if not, or while another transaction has locked it. */
+export async function lockDueSandbox(tx: Tx, tenant_id: string): Promise<boolean> {
+  const rows = await tx`
+    select from sandboxes where tenant_id = ${tenant_id} and due_at <= clock_timestamp() for update skip locked`
+  return rows.length > 0
+}
+
+/** Calls `read` with the line of each record after this position, in order, and `pause` before each further batch. */
 export async function readRecords(
   tx: Tx,
   tenant_id: string,
   { after, until }: { after: number; until: number },
   read: (line: unknown) => void,
+  pause: (batch_bytes: number) => Promise<void>,
 ): Promise<void> {
   let position = after
   while (position < until) {
-    const rows = await tx<{ position: number; line: unknown }[]>`
-      select position, line from sandbox_records
+    const rows = await tx<{ position: number; line: unknown; bytes: number }[]>`
+      select position, line, bytes from sandbox_records
       where tenant_id = ${tenant_id} and position > ${position} order by position limit ${READ_BATCH_SIZE}`
     for (const { line } of rows) read(line)
     if (rows.length < READ_BATCH_SIZE) return
     position = rows.at(-1)!.position
+    await pause(rows.reduce((sum, { bytes }) => sum + bytes, 0))
   }
 }
 
@@ -103,7 +135,7 @@ export async function writeRecords(
       returning new.bytes - coalesce(old.bytes, 0) as added
     )
     update sandboxes set bytes = greatest(0, bytes + coalesce((select sum(added) from written), 0)),
-      last_position = ${last_position + rows.length}, clock_offset_ms = ${clock_offset_ms},
+      format = ${RECORD_FORMAT}, last_position = ${last_position + rows.length}, clock_offset_ms = ${clock_offset_ms},
       due_at = ${due_ms === null ? null : tx`to_timestamp(${due_ms}::float8 / 1000)`},
       updated_at = clock_timestamp()
     where tenant_id = ${tenant_id}

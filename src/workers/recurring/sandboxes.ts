@@ -3,6 +3,7 @@
 import { endAct, findOpenActs } from '#domain/sandboxes/acts.ts'
 import { findDueSandboxes, postponeChanges } from '#domain/sandboxes/records.ts'
 import { pruneNextSandbox } from '#domain/sandboxes/retention.ts'
+import { NotStarted } from '#providers/permit.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeatWhileCurrent, together, type Loop } from '../clock.ts'
 import { POLL_INTERVAL_MS, type HasWork } from '../polled-work.ts'
@@ -11,10 +12,12 @@ const BATCH_SIZE = 20
 /** The delay before the changes of a sandbox are tried again. */
 const RETRY_DELAY_S = 60
 const PRUNE_INTERVAL_MS = 10 * 60_000
+/** So many failures in one run are not those of single sandboxes. */
+const MAX_PRUNE_FAILURES = 20
 
 /** Starts the loops; safe in several workers at once. */
 export function startSandboxes(context: WorkerContext, message_days: number, hasWork: HasWork): Loop {
-  const { sql, log, database, idleness } = context
+  const { database, idleness } = context
   return together([
     repeatWhileCurrent(
       context,
@@ -31,34 +34,59 @@ export function startSandboxes(context: WorkerContext, message_days: number, has
       'old records of sandboxes',
       idleness.interval(PRUNE_INTERVAL_MS, PRUNE_INTERVAL_MS),
       async (mustEnd) => {
-        if (database.isHeld()) return
-        for (let pruned; !mustEnd() && (pruned = await pruneNextSandbox(sql, message_days)) !== null;)
-          log.info({ tenant_id: pruned }, 'old records of a sandbox were deleted')
+        if (!database.isHeld()) await pruneAll(context, message_days, mustEnd)
       },
     ),
   ])
 }
 
+/** Prunes all sandboxes for which that is due. One that cannot be pruned keeps no other waiting. */
+async function pruneAll(
+  { sql, log }: WorkerContext,
+  message_days: number,
+  mustEnd: () => boolean,
+): Promise<void> {
+  let failure: unknown
+  let failures = 0
+  while (!mustEnd() && failures < MAX_PRUNE_FAILURES) {
+    try {
+      const tenant_id = await pruneNextSandbox(sql, message_days)
+      if (tenant_id === null) break
+      log.info({ tenant_id }, 'old records of a sandbox were deleted')
+    } catch (error) {
+      failure = error
+      failures += 1
+    }
+  }
+  if (failures > 0) throw failure
+}
+
 /**
- * Carries out the acts of people, each once. One that fails is refused: the person can repeat it. A worker whose queues
- * need no ADDRESS_KEY may lack it, and leaves the acts to others.
+ * Carries out the acts of people, each once. One that fails is refused: the person can repeat it. One that could not
+ * begin is tried again. A worker whose queues need no ADDRESS_KEY may lack it, and leaves the acts to others.
  */
 async function carryOutActs({ sql, modes, config }: WorkerContext, mustEnd: () => boolean): Promise<void> {
   if (config.ADDRESS_KEY === undefined) return
   for (const act of await findOpenActs(sql, BATCH_SIZE)) {
     if (mustEnd()) return
     const sandboxes = await modes.sandboxes()
-    await sandboxes
-      .carryOutAct(act)
-      .catch(() => endAct(sql, act.tenant_id, act.id, 'The sandbox has failed. Try again.'))
+    await sandboxes.carryOutAct(act).catch(async (error: unknown) => {
+      if (!(error instanceof NotStarted))
+        await endAct(sql, act.tenant_id, act.id, 'The sandbox has failed. Try again.')
+    })
   }
 }
 
-/** Performs what is due in some sandboxes. A failure is logged by the host, and keeps no other sandbox waiting. */
+/**
+ * Performs what is due in some sandboxes. A failure is logged by the host, and keeps no other sandbox waiting. Another
+ * worker performs what could not begin here.
+ */
 async function performDue({ sql, modes }: WorkerContext, mustEnd: () => boolean): Promise<void> {
   for (const tenant_id of await findDueSandboxes(sql, BATCH_SIZE)) {
     if (mustEnd()) return
     const { host } = await modes.sandboxes()
-    await host.performDue(tenant_id).catch(() => postponeChanges(sql, tenant_id, RETRY_DELAY_S))
+    await host.performDue(tenant_id).catch(async (error: unknown) => {
+      if (!(error instanceof NotStarted)) await postponeChanges(sql, tenant_id, RETRY_DELAY_S)
+    })
   }
 }

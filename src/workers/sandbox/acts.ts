@@ -38,14 +38,15 @@ export async function carryOutAct(
   { tenant_id, id }: { tenant_id: string; id: string },
 ): Promise<void> {
   const { host, vault } = options
-  await host.performWithin(tenant_id, async (tx, run) => {
+  await host.performWithin(tenant_id, async (tx, { run, lock }) => {
     const act = await lockOpenAct(tx, vault, tenant_id, id)
     if (act === undefined) return
     const { act: name, reference } = act
+    await lock()
     const refused =
       name === 'answer_sms'
         ? await answerSms(tx, options, tenant_id, act)
-        : run((engine) => refusalOf(() => IN_ENGINE[name](engine, reference)))
+        : await run((engine) => refusalOf(() => IN_ENGINE[name](engine, reference)))
     await endAct(tx, tenant_id, id, refused)
   })
 }

@@ -31,7 +31,7 @@ export function sandboxClients(options: SandboxOptions): SandboxClients {
       measuring((call) => onCall(EMAIL.provider, call)),
     ),
     sms: sandboxSms(
-      { ...options, begin },
+      options,
       measuring((call) => onCall(SMS.provider, call)),
     ),
   }
@@ -47,7 +47,7 @@ async function begin(): Promise<void> {
 /** The transport of the payment processor's clients. */
 function processorTransport({ host, tenant_id }: SandboxOptions): HttpClient {
   return {
-    async send({ path, method, headers, body: sent }) {
+    async send({ path, method, headers, body: sent }, deadline_ms, signal) {
       const [pathname, query = ''] = path.split('?', 2)
       const request: EngineRequest = {
         method,
@@ -56,7 +56,10 @@ function processorTransport({ host, tenant_id }: SandboxOptions): HttpClient {
         body: typeof sent === 'string' ? sent : '',
         headers: lowerCase(stringEntries(headers ?? {})),
       }
-      const answer = await host.perform(tenant_id, (engine) => performRequest(engine, request), { begin })
+      const answer = await host.perform(tenant_id, (engine) => performRequest(engine, request), {
+        deadline_ms,
+        signal,
+      })
       const body: unknown = JSON.parse(answer.body)
       if (!isObject(body)) throw new NoAnswer('the sandbox answered with no JSON object', { sent: true })
       return { status: answer.status, headers: answer.headers, body }
@@ -91,10 +94,8 @@ function emailOf({ host, tenant_id, vault }: SandboxOptions, measured: Measure):
     sendEmail: async (email) =>
       await measured('send_email', async (): ReturnType<EmailProvider['sendEmail']> => {
         try {
-          await host.transact(
-            tenant_id,
-            (tx) => storeInInbox(tx, vault, tenant_id, { ...EMAIL_SENT, ...inboxContentOf(email) }),
-            { begin },
+          await host.transact(tenant_id, (tx) =>
+            storeInInbox(tx, vault, tenant_id, { ...EMAIL_SENT, ...inboxContentOf(email) }),
           )
           return { kind: 'done', value: { refused: [] } }
         } catch (error) {

@@ -1,172 +1,232 @@
 // Performs the calls to the sandboxes of tenants in test mode, each in one transaction: it locks the sandbox, reads
 // what other processes have written since, performs the call, and writes what that has changed.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { requireVariable, type Config } from '#core/config.ts'
 import { PAYMENTS } from '#core/config/providers.ts'
 import type { Json, Tx } from '#core/db.ts'
-import { createGates } from '#core/gate.ts'
+import { createGate, type Gate } from '#core/gate.ts'
 import type { Log } from '#core/log.ts'
-import { connectDatabase } from '#core/pool.ts'
 import { everyTick } from '#core/ticks.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { sandboxAccount } from '#domain/sandboxes/account.ts'
-import { lockSandbox, readRecords, writeRecords, type SandboxState } from '#domain/sandboxes/records.ts'
+import {
+  lockDueSandbox,
+  lockSandbox,
+  readRecords,
+  RECORD_FORMAT,
+  writeRecords,
+  type SandboxState,
+} from '#domain/sandboxes/records.ts'
 import { dropRecords } from '#domain/sandboxes/retention.ts'
-import { NoAnswer } from '#providers/http.ts'
 import { NotStarted } from '#providers/permit.ts'
 import { runDue } from '#providers/sandbox/stripe/due.ts'
 import { nowMs, type Engine } from '#providers/sandbox/stripe/engine.ts'
 import { renderEvent } from '#providers/sandbox/stripe/events.ts'
-import { rootsByEnd } from '#providers/sandbox/stripe/families.ts'
+import { endedRoots } from '#providers/sandbox/stripe/families.ts'
 import type { JournalLine } from '#providers/sandbox/stripe/journal.ts'
+import { readLine } from '#providers/sandbox/stripe/read-line.ts'
 import { nextDueMs } from '#providers/sandbox/stripe/schedule.ts'
 import { EVENT_TYPES, readEvent } from '#providers/stripe/events.ts'
+import { withinLimits, type CallLimits, type SandboxCall } from './call.ts'
 import { recordsOf } from './lines.ts'
-import { createEngineMemory, emptyEngine, type HeldEngine } from './memory.ts'
+import { createEngineMemory, emptyEngine, type EngineMemory, type HeldEngine } from './memory.ts'
+import { openTransactions, QUEUE } from './transactions.ts'
 
-/** A call waits until the calls of the same tenant in this process, and then those in others, have ended. */
-const QUEUE = {
-  waiting: 1_000,
-  wait_ms: 10_000,
-  refuse: () => new NotStarted('too many calls wait for the sandbox of this tenant'),
-}
-const STATEMENT_TIMEOUT_MS = 10_000
-/** Calls of test mode take no connections from live jobs. */
-const CONNECTIONS = 2
 /**
- * The size of a sandbox, as its records. When it is full, the oldest objects for which nothing is expected any more are
- * deleted until this share is free.
+ * The size of a sandbox, as its records. When it is full, the objects for which nothing is expected any more and that
+ * have not changed for the longest time are deleted until this share is free. Each deletion costs a replay of the rest,
+ * so it waits until it frees at least half of that. Meanwhile the sandbox refuses new objects.
  */
-const MAX_BYTES = 32 * 1024 * 1024
+const MAX_BYTES = 8 * 1024 * 1024
 const FREED_SHARE = 0.25
+/** Replays run on the event loop of live jobs, one at a time. So this limits their share of the processor. */
+const REPLAYED_BYTES_PER_S = 16 * 1024 * 1024
 /** The interval at which the memory drops engines that are not used any more. */
 const DROP_INTERVAL_MS = 60_000
+/** The delay of a job that a worker with this version cannot perform. */
+const NEWER_FORMAT_DELAY_MS = 1_000
 
-type CallOptions = {
-  /** Called when the call may start: the sandbox is free in this process. Its exceptions are those of the call. */
-  begin?: () => Promise<void>
+/** Work in the transaction of a call. */
+type OpenSandbox = {
+  /** Locks the sandbox until the end of the transaction, and waits until the call may begin. */
+  lock(): Promise<void>
+  /** The same, and performs synchronous work of the engine. */
+  run<R>(work: (engine: Engine) => R): Promise<R>
 }
 
+/**
+ * All calls reject with NotStarted if they certainly had no effect and can be repeated, and otherwise with NoAnswer,
+ * which says whether the work may have had an effect.
+ */
 export type SandboxHost = {
-  /**
-   * Performs synchronous work of an engine, with everything that it changes, and its events as notifications. Rejects
-   * with `NoAnswer`, which says whether the work may have had an effect.
-   */
-  perform<T>(tenant_id: string, work: (engine: Engine) => T, options?: CallOptions): Promise<T>
-  /**
-   * As `perform`, for work that also reads and writes other rows in the transaction. `run` performs synchronous work of
-   * the engine.
-   */
-  performWithin<T>(
-    tenant_id: string,
-    work: (tx: Tx, run: <R>(work: (engine: Engine) => R) => R) => Promise<T>,
-  ): Promise<T>
-  /** Performs the scheduled changes of a sandbox that are due. */
+  /** Performs synchronous work of an engine, with everything that it changes, and its events as notifications. */
+  perform<T>(tenant_id: string, work: (engine: Engine) => T, limits?: CallLimits): Promise<T>
+  /** As `perform`, for work that also reads and writes other rows in the transaction. */
+  performWithin<T>(tenant_id: string, work: (tx: Tx, sandbox: OpenSandbox) => Promise<T>): Promise<T>
+  /** Performs the scheduled changes of a sandbox that are due, unless another call works on it. */
   performDue(tenant_id: string): Promise<void>
-  /** Does work in a transaction that has locked the sandbox. Rejects as `perform` does. */
-  transact<T>(tenant_id: string, work: (tx: Tx) => Promise<T>, options?: CallOptions): Promise<T>
+  /** Does work in a transaction that has locked the sandbox. */
+  transact<T>(tenant_id: string, work: (tx: Tx) => Promise<T>, limits?: CallLimits): Promise<T>
   close(): Promise<void>
 }
 
-export function openSandboxHost(config: Config, log: Log, { max_bytes = MAX_BYTES } = {}): SandboxHost {
-  const sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
-    max: CONNECTIONS,
-    application_name: 'sluice-worker-sandbox',
-    pool_name: 'sandbox',
-    statement_timeout_ms: STATEMENT_TIMEOUT_MS,
-  })
-  const serialize = createGates({ running: 1, queue: QUEUE })
-  const memory = createEngineMemory()
-  const stopDropping = everyTick(() => memory.dropIdle(), DROP_INTERVAL_MS)
+type HostContext = {
+  log: Log
+  memory: EngineMemory
+  max_bytes: number
+  /** The address of the pages of all sandboxes. */
+  pages_url: string
+}
 
-  async function transact<T>(
-    tenant_id: string,
-    work: (tx: Tx, state: SandboxState) => Promise<T>,
-    { begin }: CallOptions = {},
-  ): Promise<T> {
-    return await serialize(tenant_id, async () => {
-      await begin?.()
-      let commits = false
-      try {
-        return (await sql.begin(async (tx) => {
-          const done = await work(tx, await lockSandbox(tx, tenant_id))
-          commits = true
-          return done
-        })) as T
-      } catch (error) {
-        log.warn({ err: error, tenant_id }, 'a call to the sandbox of a tenant failed')
-        const reason = `the sandbox failed: ${error instanceof Error ? error.message : String(error)}`
-        throw new NoAnswer(reason, { sent: commits })
-      }
-    })
-  }
+export function openSandboxHost(config: Config, log: Log, { max_bytes = MAX_BYTES } = {}): SandboxHost {
+  const { begin, close } = openTransactions(requireVariable(config, 'DATABASE_URL'), log)
+  const serializeReplays = createGate({ running: 1, queue: QUEUE })
+  const memory = createEngineMemory()
+  const pages_url = `${config.DASHBOARD_URL ?? 'http://sandbox.invalid'}/sandbox`
+  const context: HostContext = { log, memory, max_bytes, pages_url }
+  const stopDropping = everyTick(() => memory.dropIdle(), DROP_INTERVAL_MS)
 
   async function performWithin<T>(
     tenant_id: string,
-    work: (tx: Tx, run: <R>(work: (engine: Engine) => R) => R) => Promise<T>,
-    options: CallOptions = {},
+    work: (tx: Tx, sandbox: OpenSandbox) => Promise<T>,
+    limits: CallLimits = {},
   ): Promise<T> {
-    const { result, held } = await transact(
-      tenant_id,
-      async (tx, state) => {
-        const taken = await upToDate(tx, tenant_id, state)
-        const lines = beginJournal(taken)
-        const done = await work(tx, (of_engine) => of_engine(taken.engine))
-        taken.engine.journal = null
-        if (taken.failure !== null) throw taken.failure
-        if (lines.length > 0) await write(tx, tenant_id, taken, lines)
-        if (taken.bytes <= max_bytes) return { result: done, held: taken }
-        await free(tx, tenant_id, taken)
-        return { result: done, held: null }
-      },
-      options,
+    const pass: Gate = (attempt, waiter) =>
+      memory.has(tenant_id) ? attempt() : serializeReplays(attempt, waiter)
+    const { result } = await withinLimits(limits, (call) =>
+      begin(tenant_id, call, (tx) => performIn(context, { tx, tenant_id, call }, work), {
+        pass,
+        // Unless the transaction is committed, the engine contains what did not happen, and is not used any more.
+        onCommit({ held }) {
+          if (held !== null) memory.put(tenant_id, held)
+        },
+      }),
     )
-    // Unless the transaction is committed, the engine contains what did not happen, and is not used any more.
-    if (held !== null) memory.put(tenant_id, held)
     return result
   }
 
-  /** The engine of a sandbox with all of its records. */
-  async function upToDate(tx: Tx, tenant_id: string, state: SandboxState): Promise<HeldEngine> {
-    const { generation, last_position } = state
-    const existing = memory.take(tenant_id)
-    const held =
-      existing?.generation === generation && existing.position <= last_position
-        ? existing
-        : emptyEngine(generation, {
-            account: sandboxAccount(tenant_id),
-            pages_url: `${config.DASHBOARD_URL ?? 'http://sandbox.invalid'}/sandbox/${tenant_id}`,
-            onFailedChange: (err, change) =>
-              log.error({ err, tenant_id, ...change }, 'a scheduled change of a sandbox failed'),
-          })
-    const range = { after: held.position, until: last_position }
-    await readRecords(tx, tenant_id, range, (line) => held.replay(line as JournalLine))
-    held.position = last_position
-    held.bytes = state.bytes
-    held.now_ms = state.now_ms
-    held.engine.clock.offset_ms = state.clock_offset_ms
-    return held
-  }
-
-  async function free(tx: Tx, tenant_id: string, { engine, bytes }: HeldEngine): Promise<void> {
-    const excess = Math.ceil(bytes - max_bytes * (1 - FREED_SHARE))
-    const freed = await dropRecords(tx, tenant_id, { roots: rootsByEnd(engine), bytes: excess })
-    log.warn({ tenant_id, bytes, freed }, 'the sandbox of a tenant is full: its oldest objects were deleted')
-  }
-
-  const perform: SandboxHost['perform'] = (tenant_id, work, options) =>
-    performWithin(tenant_id, (_tx, run) => Promise.resolve(run(work)), options)
-
   return {
-    perform,
-    performWithin,
-    performDue: (tenant_id) => perform(tenant_id, (engine) => runDue(engine, nowMs(engine))),
-    transact: (tenant_id, work, options) => transact(tenant_id, (tx) => work(tx), options),
+    perform: (tenant_id, work, limits) => performWithin(tenant_id, (_tx, { run }) => run(work), limits),
+    performWithin: (tenant_id, work) => performWithin(tenant_id, work),
+    performDue: (tenant_id) =>
+      performWithin(tenant_id, async (tx, { run }) => {
+        if (await lockDueSandbox(tx, tenant_id)) await run((engine) => runDue(engine, nowMs(engine)))
+      }),
+    transact: (tenant_id, work, limits = {}) =>
+      withinLimits(limits, (call) =>
+        begin(tenant_id, call, async (tx) => {
+          await lockSandbox(tx, tenant_id)
+          await call.begin()
+          return await work(tx)
+        }),
+      ),
     async close() {
       stopDropping()
-      await sql.end({ timeout: 5 })
+      await close()
     },
   }
+}
+
+/** Does work in a transaction, and writes what it changes. `held`: the engine to keep after the commit. */
+async function performIn<T>(
+  context: HostContext,
+  { tx, tenant_id, call }: { tx: Tx; tenant_id: string; call: SandboxCall },
+  work: (tx: Tx, sandbox: OpenSandbox) => Promise<T>,
+): Promise<{ result: T; held: HeldEngine | null }> {
+  let state: SandboxState | undefined
+  let taken: { held: HeldEngine; lines: JournalLine[] } | undefined
+  const lock = async () => (state ??= await lockSandbox(tx, tenant_id))
+  const load = async () => {
+    const held = await upToDate(context, tx, tenant_id, await lock())
+    return { held, lines: beginJournal(held) }
+  }
+  try {
+    const result = await work(tx, {
+      async lock() {
+        await lock()
+        await call.begin()
+      },
+      async run(of_engine) {
+        taken ??= await load()
+        await call.begin()
+        return of_engine(taken.held.engine)
+      },
+    })
+    if (taken === undefined) return { result, held: null }
+    const { held, lines } = taken
+    held.engine.journal = null
+    if (held.failure !== null) throw held.failure
+    if (lines.length > 0 || dueMs(held) !== state?.due_ms) await write(tx, tenant_id, held, lines)
+    const is_freed =
+      lines.length > 0 && held.bytes > context.max_bytes && (await free(context, tx, tenant_id, held))
+    return { result, held: is_freed ? null : held }
+  } catch (error) {
+    // The engine has only read what is committed.
+    if (error instanceof NotStarted && taken?.lines.length === 0) context.memory.put(tenant_id, taken.held)
+    throw error
+  }
+}
+
+/** The engine of a sandbox with all of its records. */
+async function upToDate(
+  { log, memory, pages_url, max_bytes }: HostContext,
+  tx: Tx,
+  tenant_id: string,
+  state: SandboxState,
+): Promise<HeldEngine> {
+  const { format, generation, last_position } = state
+  if (format > RECORD_FORMAT)
+    throw new NotStarted(
+      'a newer version has written the sandbox: a worker with that version performs the call',
+      {
+        delay_ms: NEWER_FORMAT_DELAY_MS,
+      },
+    )
+  const existing = memory.take(tenant_id)
+  const held =
+    existing?.generation === generation && existing.position <= last_position
+      ? existing
+      : emptyEngine(generation, {
+          account: sandboxAccount(tenant_id),
+          pages_url: `${pages_url}/${tenant_id}`,
+          max_bytes,
+          onFailedChange: (err, change) =>
+            log.error({ err, tenant_id, ...change }, 'a scheduled change of a sandbox failed'),
+        })
+  const range = { after: held.position, until: last_position }
+  await readRecords(
+    tx,
+    tenant_id,
+    range,
+    (line) => held.replay(readLine(line)),
+    async (bytes) => await sleep((bytes / REPLAYED_BYTES_PER_S) * 1000),
+  )
+  held.position = last_position
+  held.bytes = state.bytes
+  held.now_ms = state.now_ms
+  held.engine.clock.offset_ms = state.clock_offset_ms
+  return held
+}
+
+/** Returns false if nothing was deleted. */
+async function free(
+  { log, max_bytes }: HostContext,
+  tx: Tx,
+  tenant_id: string,
+  { engine, bytes }: HeldEngine,
+): Promise<boolean> {
+  const freed = await dropRecords(tx, tenant_id, {
+    roots: endedRoots(engine),
+    bytes: Math.ceil(bytes - max_bytes * (1 - FREED_SHARE)),
+    at_least: Math.ceil((max_bytes * FREED_SHARE) / 2),
+  })
+  if (freed === 0) return false
+  log.warn(
+    { tenant_id, bytes, freed },
+    'the sandbox of a tenant is full: its oldest ended objects were deleted',
+  )
+  return true
 }
 
 /** Begins a journal for the present transaction, and returns its lines. */
@@ -180,12 +240,10 @@ function beginJournal(held: HeldEngine): JournalLine[] {
 async function write(tx: Tx, tenant_id: string, held: HeldEngine, lines: JournalLine[]): Promise<void> {
   const { engine, position, events } = held
   const records = recordsOf(held, lines)
-  const { offset_ms } = engine.clock
-  const due_ms = nextDueMs(engine)
   held.bytes = await writeRecords(tx, tenant_id, records, {
     last_position: position,
-    clock_offset_ms: offset_ms,
-    due_ms: due_ms === null ? null : due_ms - offset_ms,
+    clock_offset_ms: engine.clock.offset_ms,
+    due_ms: dueMs(held),
   })
   held.position = position + records.length
   const account = sandboxAccount(tenant_id)
@@ -198,4 +256,10 @@ async function write(tx: Tx, tenant_id: string, held: HeldEngine, lines: Journal
       request_id: null,
     }))
   if (arrivals.length > 0) await storeNotifications(tx, arrivals)
+}
+
+/** When the next scheduled change is due, by the database's clock in unix milliseconds; null: none is scheduled. */
+function dueMs({ engine }: HeldEngine): number | null {
+  const due_ms = nextDueMs(engine)
+  return due_ms === null ? null : due_ms - engine.clock.offset_ms
 }

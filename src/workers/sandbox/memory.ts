@@ -23,7 +23,8 @@ export type HeldEngine = {
   failure: Error | null
 }
 
-type EngineMemory = {
+export type EngineMemory = {
+  has(tenant_id: string): boolean
   /** Removes an engine from the memory, for one transaction. Undefined: it is not there. */
   take(tenant_id: string): HeldEngine | undefined
   /** Puts an engine back after its transaction was committed, and removes those that exceed the limits. */
@@ -49,6 +50,7 @@ export function createEngineMemory(limits = LIMITS): EngineMemory {
   }
 
   return {
+    has: (tenant_id) => engines.has(tenant_id),
     take,
     put(tenant_id, held) {
       take(tenant_id)
@@ -66,18 +68,28 @@ export function createEngineMemory(limits = LIMITS): EngineMemory {
   }
 }
 
-/** An engine without objects. */
+/** How far changes of existing objects may exceed the limit of a sandbox. */
+const CHANGES_FACTOR = 2
+
+/** An engine without objects. It refuses requests that create objects while there are `max_bytes` of records. */
 export function emptyEngine(
   generation: string,
   {
+    max_bytes,
     onFailedChange,
     ...settings
-  }: { account: string; pages_url: string; onFailedChange: (error: unknown, change: DueChange) => void },
+  }: {
+    account: string
+    pages_url: string
+    max_bytes: number
+    onFailedChange: (error: unknown, change: DueChange) => void
+  },
 ): HeldEngine {
   const versions = new Map<number, Version>()
   const engine = createEngine({
     ...settings,
     hostMs: () => held.now_ms,
+    hasRoom: (wanted) => held.bytes <= max_bytes * (wanted === 'creation' ? 1 : CHANGES_FACTOR),
     onEvent: (event) => void held.events.push(event),
     onFailure(error, change) {
       // The engine tries a scheduled change again a day later. It must not keep requests of the tenant from succeeding.

@@ -23,7 +23,6 @@ type SmsOptions = {
   tenant_id: string
   vault: Vault
   hashOf: AddressHash
-  begin: () => Promise<void>
 }
 
 /** The newest messages to a number in which one is searched. */
@@ -31,16 +30,16 @@ const SEARCHED_MESSAGES = 200
 const NO_ATTACHMENTS = { subject: null, html: null, attachments: [] }
 
 export function sandboxSms(options: SmsOptions, measured: Measure): SmsProvider {
-  const { host, tenant_id, vault, hashOf, begin } = options
+  const { host, tenant_id, vault, hashOf } = options
   const findMessages = async (filter: Parameters<typeof findInInbox>[3]) =>
-    (await host.transact(tenant_id, (tx) => findInInbox(tx, vault, tenant_id, filter), { begin })).filter(
+    (await host.transact(tenant_id, (tx) => findInInbox(tx, vault, tenant_id, filter))).filter(
       ({ channel, direction }) => channel === 'sms' && direction === 'sent',
     )
   return {
     sendSms: (sms) =>
       measured('send_sms', () =>
         host
-          .transact(tenant_id, (tx) => send(tx, options, sms), { begin })
+          .transact(tenant_id, (tx) => send(tx, options, sms))
           .then(({ value, refusal }) => {
             if (refusal !== null) throw refusal
             return { kind: 'done', value } as const

@@ -4,7 +4,8 @@
  * What happens to the object. `hold`: the hold of a payment intent expires. `dispute`: a charge is disputed. `payout`
  * and `topup`: the bank sets the next status. `redaction`: a verification session is redacted.
  */
-export type ChangeKind = 'hold' | 'dispute' | 'payout' | 'topup' | 'redaction'
+export type ChangeKind = (typeof CHANGE_KINDS)[number]
+export const CHANGE_KINDS = ['hold', 'dispute', 'payout', 'topup', 'redaction'] as const
 
 /** `id`: the object. `due_ms`: unix milliseconds of the engine's clock. */
 export type DueChange = { kind: ChangeKind; id: string; due_ms: number }

@@ -40,6 +40,8 @@ type EngineHooks = {
   onEffect: (effect: Effect) => void
   /** A change was scheduled: `nextDueMs` may be earlier than before. */
   onScheduled: () => void
+  /** Whether the host has room for another object, or for a change of one by a request. */
+  hasRoom: (wanted: 'creation' | 'change') => boolean
   /** An exception: of a request, which is answered with 500, or of a scheduled change, which is scheduled again. */
   onFailure: (error: unknown, change: DueChange | null) => void
 }
@@ -91,6 +93,7 @@ export function createEngine(options: EngineOptions = {}): Engine {
       onEvent: options.onEvent ?? (() => {}),
       onEffect: options.onEffect ?? (() => {}),
       onScheduled: options.onScheduled ?? (() => {}),
+      hasRoom: options.hasRoom ?? (() => true),
       onFailure: options.onFailure ?? (() => {}),
     },
     clock: { hostMs: options.hostMs ?? (() => Date.now()), offset_ms: 0 },

@@ -132,6 +132,17 @@ export function rateLimited(): Refusal {
   return new Refusal(429, { type: 'invalid_request_error', code: 'rate_limit', message }, { executed: false })
 }
 
+/** A 400 of a host that limits the size of a sandbox. Stripe has no such error. */
+export function sandboxFull(): Refusal {
+  const message =
+    'The sandbox is full of objects that are still open. Capture or cancel payments, and cancel payouts and verifications, to make room.'
+  return new Refusal(
+    400,
+    { type: 'invalid_request_error', code: 'sandbox_full', message },
+    { executed: false },
+  )
+}
+
 export function serverError(): Refusal {
   return new Refusal(500, { type: 'api_error', message: 'An unknown error occurred' }, { executed: true })
 }

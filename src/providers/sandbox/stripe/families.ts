@@ -1,7 +1,7 @@
 // Families of objects, such as a payment intent with its charges, refunds and disputes. A host that limits the size of
 // a sandbox deletes whole families, because their objects refer to each other.
 import type { Engine } from './engine.ts'
-import { findObject } from './store.ts'
+import { currentVersions, findObject } from './store.ts'
 import type { Version } from './versions.ts'
 
 /** The id of the object to which the others of the family belong. */
@@ -19,31 +19,25 @@ export function rootOf(version: Version): string {
 }
 
 /**
- * The roots of all families, those first for which nothing is expected any more, and each part by the creation of the
- * root, oldest first.
+ * The roots of the families for which nothing is expected any more. Those that have not changed for the longest time
+ * come first: a late lookup is about a recent change.
  */
-export function rootsByEnd(engine: Engine): string[] {
-  const { store, schedule } = engine
+export function endedRoots({ store, schedule }: Engine): string[] {
   const open = new Set<string>()
+  /** By root, the highest revision of its family. */
+  const changed = new Map<string, number>()
   for (const { id } of schedule.byKey.values()) {
     const version = findObject(store, id)
     if (version !== undefined) open.add(rootOf(version))
   }
-  const collections = [
-    store.refunds,
-    store.disputes,
-    store.intents,
-    store.payouts,
-    store.topups,
-    store.sessions,
-  ]
-  for (const { byId } of collections)
-    for (const version of byId.values()) if (!isEnded(version)) open.add(rootOf(version))
-  const roots = [store.intents, store.payouts, store.transfers, store.topups, store.sessions]
-    .flatMap(({ byId }): Version[] => [...byId.values()])
-    .toSorted((a, b) => a.created - b.created)
-    .map(({ id }) => id)
-  return [...roots.filter((id) => !open.has(id)), ...roots.filter((id) => open.has(id))]
+  for (const version of currentVersions(store)) {
+    const root = rootOf(version)
+    changed.set(root, Math.max(version.revision, changed.get(root) ?? 0))
+    if ('status' in version && !FINAL_STATUSES.has(version.status)) open.add(root)
+  }
+  return [...changed.keys()]
+    .filter((root) => !open.has(root))
+    .toSorted((a, b) => changed.get(a)! - changed.get(b)!)
 }
 
 /** Statuses of objects of all types that are final, or may be. */
@@ -58,7 +52,3 @@ const FINAL_STATUSES: ReadonlySet<string> = new Set([
   'warning_closed',
   'verified',
 ])
-
-function isEnded(version: Version): boolean {
-  return 'status' in version && FINAL_STATUSES.has(version.status)
-}

@@ -1,7 +1,7 @@
 // Performs requests of the API: authentication, idempotency keys, and the operations.
 import { runDue } from './due.ts'
 import { nowMs, type Engine } from './engine.ts'
-import { invalidApiKey, parameterRefused, Refusal, unknownUrl } from './errors.ts'
+import { invalidApiKey, parameterRefused, Refusal, sandboxFull, unknownUrl } from './errors.ts'
 import { checkExpand, expandList, snapshotOf } from './expand.ts'
 import { findAnswer, fingerprintOf, storeAnswer, type Answer, type StoredAnswer } from './idempotency.ts'
 import { stripeId } from './ids.ts'
@@ -127,6 +127,8 @@ function execute(
   const expand = params['expand'] === undefined ? [] : stringsOf(params, 'expand')
   if (route.object !== null) checkExpand(route.object, expand, 'list' in route)
   runDue(engine, nowMs(engine))
+  const wanted = ids.id === '' ? 'creation' : 'change'
+  if (request.method === 'POST' && !engine.hooks.hasRoom(wanted)) throw sandboxFull()
   if ('one' in route) {
     const object = route.one(engine, { source: 'api', request_id, idempotency_key: key }, ids, params)
     return { status: 200, content: snapshotOf(engine.store, object, expand) }

@@ -68,6 +68,16 @@ export function findObject(store: Store, id: string): Version | undefined {
   return object && collectionOf(store, object).byId.get(id)
 }
 
+/** The current versions of all objects. */
+export function currentVersions(store: Store): Version[] {
+  return Object.values(COLLECTION_NAMES).flatMap((name): Version[] => [...store[name].byId.values()])
+}
+
+/** Whether this is the name of a type of objects. */
+export function isObjectType(name: unknown): name is Version['object'] {
+  return typeof name === 'string' && Object.hasOwn(COLLECTION_NAMES, name)
+}
+
 const PREFIXES: Record<string, Version['object']> = {
   pi: 'payment_intent',
   ch: 'charge',
