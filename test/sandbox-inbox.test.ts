@@ -21,11 +21,9 @@ async function store(
     sender: null,
     reference: `<${newId()}@example.com>`,
     from: 'shop@example.com',
-    to: [to],
     subject: text.slice(0, 10),
     text,
     html: null,
-    attachments: [],
   } as const
   const vault = createVault(env['ENCRYPTION_KEY']!)
   await sql.begin((tx) =>
@@ -33,7 +31,7 @@ async function store(
       tx,
       vault,
       tenant_id,
-      { ...message, to: [to] },
+      { ...message, to: [to], attachments: [] },
       max_bytes === undefined ? {} : { max_bytes },
     ),
   )
