@@ -1,7 +1,10 @@
 // The limits of sandboxes: their size, the time of a call, and what one sandbox may take from others.
 import { describe, expect, onTestFinished } from 'vitest'
 import type { Config } from '#core/config.ts'
+import { newId } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
+import { createVault } from '#core/secrets.ts'
+import { endAct, findActEnd, requestSandboxAct } from '#domain/sandboxes/acts.ts'
 import { pruneNextSandbox } from '#domain/sandboxes/retention.ts'
 import { NoAnswer } from '#providers/http.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
@@ -9,6 +12,7 @@ import { ASYNC, authorizedPayment, createPayment, eventually, paymentIn } from '
 import { call, hold, idsAt, newTenant, openHost, pay } from '#test/sandbox-hosts.ts'
 import { testIn, type World } from '#test/world.ts'
 import type { WorkerContext } from '#workers/context.ts'
+import { carryOutAct } from '#workers/sandbox/acts.ts'
 import { createTestContexts } from '#workers/test-context.ts'
 
 const test = testIn({ notifications: false, env: { RECONCILE_EVERY_S: '3600' } })
@@ -61,6 +65,10 @@ describe('a full sandbox', () => {
       { code: 'sandbox_full', message: expect.stringContaining('The sandbox is full') },
     ])
     expect((await idsAt(host, tenant_id)).toSorted()).toEqual(holds.toSorted())
+    const update = await call(host, tenant_id, 'POST', `/v1/payment_intents/${holds[0]}`, {
+      params: { description: 'A change' },
+    })
+    expect(update.status).toBe(200)
     const { generation } = await stateOf(world, tenant_id)
     for (const id of holds) {
       const captured = await call(host, tenant_id, 'POST', `/v1/payment_intents/${id}/capture`)
@@ -71,6 +79,16 @@ describe('a full sandbox', () => {
     expect(state.bytes).toBeLessThanOrEqual(limits.max_bytes)
     // Each deletion begins another generation, which costs a replay.
     expect(state.generation - generation).toBeLessThan(holds.length / 2)
+  })
+
+  test('refuses changes that end nothing when it has twice the size', async ({ world }) => {
+    const tenant_id = await newTenant(world)
+    const host = openHost(world, limits)
+    const path = `/v1/payment_intents/${(await hold(host, tenant_id)).body.id}`
+    await world.sql`update sandboxes set bytes = 130_000 where tenant_id = ${tenant_id}`
+    const update = await call(host, tenant_id, 'POST', path, { params: { description: 'A change' } })
+    expect(update.body.error).toMatchObject({ code: 'sandbox_full' })
+    expect((await call(host, tenant_id, 'POST', `${path}/cancel`)).body).toMatchObject({ status: 'canceled' })
   })
 
   test('deletes first what has not changed for the longest time', async ({ world }) => {
@@ -90,7 +108,7 @@ describe('a full sandbox', () => {
   test('fails a new payment, and its message says why', async ({ world }) => {
     const client = await world.clientOf({ mode: 'test' })
     const held = await authorizedPayment(client)
-    await world.sql`update sandboxes set bytes = ${9 * 1024 * 1024} where tenant_id = ${client.tenant_id}`
+    await world.sql`update sandboxes set bytes = ${20 * 1024 * 1024} where tenant_id = ${client.tenant_id}`
     const { body } = await createPayment(client)
     const failed = await eventually(async () => {
       const { body: found } = await client.get(`/v1/payments?status=failed`)
@@ -121,7 +139,7 @@ describe('scheduled changes', () => {
     await openHost(world).performDue(tenant_id)
   })
 
-  test('do not wait for a call that has locked the sandbox, and performs them', async ({ world }) => {
+  test('do not wait for a call that has locked the sandbox', async ({ world }) => {
     const { sql } = world
     const tenant_id = await newTenant(world)
     const host = openHost(world)
@@ -131,6 +149,29 @@ describe('scheduled changes', () => {
     await host.performDue(tenant_id)
     expect((await stateOf(world, tenant_id)).due_at).not.toBeNull()
   })
+})
+
+test('an act that was carried out, or that another worker carries out, reads no record', async ({
+  world,
+}) => {
+  const { sql, config } = world
+  const tenant_id = await newTenant(world)
+  await pay(openHost(world), tenant_id)
+  await storeUnreadableRecord(world, tenant_id)
+  const vault = createVault(world.env['ENCRYPTION_KEY']!)
+  const host = openHost(world)
+  const carryOut = (id: string) =>
+    carryOutAct({ host, vault, hashOf: () => '', address_key: config.ADDRESS_KEY! }, { tenant_id, id })
+  const [done, locked] = [newId(), newId()]
+  for (const id of [done, locked])
+    await requestSandboxAct(sql, vault, tenant_id, { id, act: 'pay', reference: 'pi_1', text: null })
+  await endAct(sql, tenant_id, done, null)
+  await carryOut(done)
+  await sql.begin(async (tx) => {
+    await tx`select from sandbox_acts where tenant_id = ${tenant_id} and id = ${locked} for update`
+    await carryOut(locked)
+  })
+  expect(await findActEnd(sql, tenant_id, locked)).toBeUndefined()
 })
 
 describe('a call', () => {

@@ -40,7 +40,7 @@ type EngineHooks = {
   onEffect: (effect: Effect) => void
   /** A change was scheduled: `nextDueMs` may be earlier than before. */
   onScheduled: () => void
-  /** Whether the host has room for another object, or for a change of one by a request. */
+  /** Whether the host has room for another object, or for a change that does not end one. */
   hasRoom: (wanted: 'creation' | 'change') => boolean
   /** An exception: of a request, which is answered with 500, or of a scheduled change, which is scheduled again. */
   onFailure: (error: unknown, change: DueChange | null) => void
