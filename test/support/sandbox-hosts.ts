@@ -48,7 +48,7 @@ export async function call(
   return { ...response, body: JSON.parse(response.body) }
 }
 
-export const CARD = {
+const CARD = {
   amount: '500',
   currency: 'usd',
   payment_method: 'pm_card_visa',
