@@ -4,7 +4,7 @@ import { createLog } from '#core/log.ts'
 import type { EngineResponse } from '#providers/sandbox/stripe/responses.ts'
 import { performRequest } from '#providers/sandbox/stripe/requests.ts'
 import { openSandboxHost, type SandboxHost } from '#workers/sandbox/host.ts'
-import type { CallLimits } from '#workers/sandbox/call.ts'
+import type { SandboxCallLimits } from '#workers/sandbox/call.ts'
 import { freshKey } from './client.ts'
 import type { World } from './world.ts'
 
@@ -30,7 +30,7 @@ export async function call(
   tenant_id: string,
   method: string,
   path: string,
-  { params = {}, key, ...limits }: { params?: Record<string, string>; key?: string } & CallLimits = {},
+  { params = {}, key, ...limits }: { params?: Record<string, string>; key?: string } & SandboxCallLimits = {},
 ): Promise<Answer> {
   const [pathname, query = ''] = path.split('?')
   const request = {
@@ -60,7 +60,7 @@ const CARD = {
 export const pay = (host: SandboxHost, tenant_id: string, key = freshKey()) =>
   call(host, tenant_id, 'POST', '/v1/payment_intents', { params: CARD, key })
 /** Creates a payment that can be captured. */
-export const hold = (host: SandboxHost, tenant_id: string, limits: CallLimits = {}) =>
+export const hold = (host: SandboxHost, tenant_id: string, limits: SandboxCallLimits = {}) =>
   call(host, tenant_id, 'POST', '/v1/payment_intents', {
     params: { ...CARD, capture_method: 'manual' },
     key: freshKey(),

@@ -15,8 +15,8 @@ const RETRY_DELAY = '1 hour'
 
 /**
  * Deletes the records of ended objects, in this order, until `bytes` are free, and the answers of refused requests.
- * `roots`: the objects with which others are deleted. Deletes nothing if less than `at_least` would be free. Returns how
- * many bytes are free.
+ * `roots`: the objects with which others are deleted. Deletes nothing if less than `at_least` would be free. Returns
+ * how many bytes are free.
  */
 export async function dropRecords(
   tx: Tx,
@@ -40,7 +40,8 @@ export async function dropRecords(
     ), total as (select coalesce(sum(bytes), 0)::bigint as bytes from excess),
     freed as (select bytes from total where bytes >= ${at_least}),
     dropped as (
-      delete from sandbox_records r using excess, freed where r.tenant_id = ${tenant_id} and r.position = excess.position
+      delete from sandbox_records r using excess, freed
+      where r.tenant_id = ${tenant_id} and r.position = excess.position
     ), next as (
       update sandboxes s set generation = s.generation + 1, bytes = greatest(0, s.bytes - freed.bytes)
       from freed where s.tenant_id = ${tenant_id}

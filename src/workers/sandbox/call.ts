@@ -6,7 +6,7 @@ import { awaitPermit, currentPermit, NotStarted } from '#providers/permit.ts'
  * `deadline_ms`: the limit of the call with its waits, or the permit's deadline if it is shorter. Default: 15,000.
  * `signal`: aborts when the answer is no longer needed.
  */
-export type CallLimits = { deadline_ms?: number | undefined; signal?: AbortSignal | undefined }
+export type SandboxCallLimits = { deadline_ms?: number | undefined; signal?: AbortSignal | undefined }
 
 export type SandboxCall = {
   /** Aborts when the caller does not wait any more: the deadline has passed, or the answer is no longer needed. */
@@ -24,7 +24,7 @@ const DEADLINE_MS = 15_000
  * begin; otherwise with NoAnswer.
  */
 export async function withinLimits<T>(
-  { deadline_ms = DEADLINE_MS, signal }: CallLimits,
+  { deadline_ms = DEADLINE_MS, signal }: SandboxCallLimits,
   work: (call: SandboxCall) => Promise<T>,
 ): Promise<T> {
   const permit = currentPermit()

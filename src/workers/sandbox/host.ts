@@ -28,7 +28,7 @@ import type { JournalLine } from '#providers/sandbox/stripe/journal.ts'
 import { readLine } from '#providers/sandbox/stripe/read-line.ts'
 import { nextDueMs } from '#providers/sandbox/stripe/schedule.ts'
 import { EVENT_TYPES, readEvent } from '#providers/stripe/events.ts'
-import { withinLimits, type CallLimits, type SandboxCall } from './call.ts'
+import { withinLimits, type SandboxCallLimits, type SandboxCall } from './call.ts'
 import { recordsOf } from './lines.ts'
 import { createEngineMemory, emptyEngine, type EngineMemory, type HeldEngine } from './memory.ts'
 import { openTransactions, QUEUE } from './transactions.ts'
@@ -61,13 +61,13 @@ type OpenSandbox = {
  */
 export type SandboxHost = {
   /** Performs synchronous work of an engine, with everything that it changes, and its events as notifications. */
-  perform<T>(tenant_id: string, work: (engine: Engine) => T, limits?: CallLimits): Promise<T>
+  perform<T>(tenant_id: string, work: (engine: Engine) => T, limits?: SandboxCallLimits): Promise<T>
   /** As `perform`, for work that also reads and writes other rows in the transaction. */
   performWithin<T>(tenant_id: string, work: (tx: Tx, sandbox: OpenSandbox) => Promise<T>): Promise<T>
   /** Performs the scheduled changes of a sandbox that are due, unless another call works on it. */
   performDue(tenant_id: string): Promise<void>
   /** Does work in a transaction that has locked the sandbox. */
-  transact<T>(tenant_id: string, work: (tx: Tx) => Promise<T>, limits?: CallLimits): Promise<T>
+  transact<T>(tenant_id: string, work: (tx: Tx) => Promise<T>, limits?: SandboxCallLimits): Promise<T>
   close(): Promise<void>
 }
 
@@ -90,7 +90,7 @@ export function openSandboxHost(config: Config, log: Log, { max_bytes = MAX_BYTE
   async function performWithin<T>(
     tenant_id: string,
     work: (tx: Tx, sandbox: OpenSandbox) => Promise<T>,
-    limits: CallLimits = {},
+    limits: SandboxCallLimits = {},
   ): Promise<T> {
     const pass: Gate = (attempt, waiter) =>
       memory.has(tenant_id) ? attempt() : serializeReplays(attempt, waiter)
