@@ -50,9 +50,9 @@ const NEWER_FORMAT_DELAY_MS = 1_000
 /** Work in the transaction of a call. */
 type OpenSandbox = {
   /** Locks the sandbox until the end of the transaction, and waits until the call may begin. */
-  lock(): Promise<void>
+  lock: () => Promise<void>
   /** The same, and performs synchronous work of the engine. */
-  run<R>(work: (engine: Engine) => R): Promise<R>
+  run: <R>(work: (engine: Engine) => R) => Promise<R>
 }
 
 /**

@@ -25,13 +25,13 @@ const DIRECTLY: TransactionOptions<unknown> = { pass: (attempt) => attempt(), on
 
 type Transactions = {
   /** Does `work` in a transaction. Repeats it while another process has locked the sandbox, until the call ends. */
-  begin<T>(
+  begin: <T>(
     tenant_id: string,
     call: SandboxCall,
     work: (tx: Tx) => Promise<T>,
     options?: TransactionOptions<T>,
-  ): Promise<T>
-  close(): Promise<void>
+  ) => Promise<T>
+  close: () => Promise<void>
 }
 
 export function openTransactions(database_url: string, log: Log): Transactions {
