@@ -8,8 +8,8 @@ import type { Outcome, UnsuccessfulOutcome } from '#core/outcome.ts'
 import { Pool } from './dispatchers.ts'
 import { awaitPermit, currentPermit, NotStarted, type Permit } from './permit.ts'
 
-// Most answers have a few kB; a page of 100 refunds has about 150 kB.
-const MAX_RESPONSE_BYTES = 8 * 1024 * 1024
+/** Most answers have a few kB; a page of 100 refunds has about 150 kB. */
+export const MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 const MAYBE_UNSTORABLE = /\\u(?:0000|d[89a-f])/i
 const NO_SECRETS: ReadonlySet<string> = new Set()
 /**
@@ -233,7 +233,7 @@ function exchange(
       },
       onResponseEnd() {
         if (finished) return
-        const body = parse(chunks)
+        const body = parseJsonBody(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))
         if (!body) return fail(`unreadable answer: ${status} without a JSON object`, { status })
         end()
         resolve({ status, headers, body })
@@ -273,11 +273,13 @@ export function stringEntries(headers: object): Record<string, string> {
   return flattened
 }
 
-// The JSON object in a body; null if the body contains anything else. Characters that PostgreSQL cannot store are
-// removed, because texts of the answer may be stored.
-function parse(chunks: Buffer[]): Record<string, unknown> | null {
+/**
+ * The JSON object in a body; null if the body contains anything else. Characters that PostgreSQL cannot store are
+ * removed, because texts of the answer may be stored.
+ */
+export function parseJsonBody(bytes: Buffer): Record<string, unknown> | null {
   try {
-    const text = (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString('utf8')
+    const text = bytes.toString('utf8')
     const parsed: unknown = JSON.parse(text)
     const body = MAYBE_UNSTORABLE.test(text) ? toStorableJson(parsed, NO_SECRETS) : parsed
     return isObject(body) ? body : null

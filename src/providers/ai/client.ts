@@ -28,7 +28,7 @@ export type AiOptions = {
 }
 
 /** The size of the longest accepted output with every character escaped. */
-const MAX_RESPONSE_BYTES = 1.5 * 1024 * 1024
+export const MAX_AI_RESPONSE_BYTES = 1.5 * 1024 * 1024
 /**
  * An answer may take two minutes and arrives in one piece, so a slow call does not show whether the server is
  * reachable. After this delay the list of models is requested, because a server answers that request fast.
@@ -40,7 +40,7 @@ const NO_USAGE = { model: null, usage: null }
 /** A client for one server and key. */
 export function openAi(options: AiOptions): AiProvider & { close(): Promise<void> } {
   const { base_url, deadline_ms = 600_000, server_check_delay_ms = SERVER_CHECK_DELAY_MS } = options
-  const http = options.http ?? openHttp(base_url, { max_response_bytes: MAX_RESPONSE_BYTES })
+  const http = options.http ?? openHttp(base_url, { max_response_bytes: MAX_AI_RESPONSE_BYTES })
   const checkServer = createServerCheck(http, options)
 
   async function requestCompletion(call: AiCall, key: string, signal: AbortSignal): Promise<AiAnswer> {

@@ -3,12 +3,20 @@ import type { AddressHash } from '#core/addresses.ts'
 import { EMAIL, SMS } from '#core/config/providers.ts'
 import type { Vault } from '#core/secrets.ts'
 import { storeInInbox } from '#domain/sandboxes/inbox.ts'
+import { MAX_AI_RESPONSE_BYTES } from '#providers/ai/client.ts'
 import type { EmailProvider, OutgoingEmail } from '#providers/email.ts'
-import { isObject, NoAnswer, stringEntries, type FinishedCall, type HttpClient } from '#providers/http.ts'
+import {
+  MAX_RESPONSE_BYTES,
+  NoAnswer,
+  stringEntries,
+  type FinishedCall,
+  type HttpClient,
+} from '#providers/http.ts'
 import { awaitPermit, currentPermit } from '#providers/permit.ts'
 import { createModel } from '#providers/sandbox/ai/answers.ts'
 import { performRequest, type EngineRequest } from '#providers/sandbox/stripe/requests.ts'
 import type { SandboxClients } from '#providers/sandbox-clients.ts'
+import { readAnswer } from './answer.ts'
 import type { SandboxHost } from './host.ts'
 import { measuring, type Measure } from './measure.ts'
 import { sandboxSms } from './sms.ts'
@@ -60,9 +68,7 @@ function processorTransport({ host, tenant_id }: SandboxOptions): HttpClient {
         deadline_ms,
         signal,
       })
-      const body: unknown = JSON.parse(answer.body)
-      if (!isObject(body)) throw new NoAnswer('the sandbox answered with no JSON object', { sent: true })
-      return { status: answer.status, headers: answer.headers, body }
+      return readAnswer(answer, MAX_RESPONSE_BYTES)
     },
     close: () => Promise.resolve(),
   }
@@ -76,12 +82,12 @@ function aiTransport(): HttpClient {
       await begin()
       const { signal: permitted } = currentPermit()
       const stops = signal === undefined ? permitted : AbortSignal.any([permitted, signal])
-      return await answer({ path, key, body: typeof body === 'string' ? body : '{}' }, stops).catch(
-        (error: unknown) => {
-          if (!stops.aborted) throw error
-          throw new NoAnswer('the call was aborted before its answer arrived', { sent: true })
-        },
-      )
+      const request = { path, key, body: typeof body === 'string' ? body : '{}' }
+      const answered = await answer(request, stops).catch((error: unknown) => {
+        if (!stops.aborted) throw error
+        throw new NoAnswer('the call was aborted before its answer arrived', { sent: true })
+      })
+      return readAnswer(answered, MAX_AI_RESPONSE_BYTES)
     },
     close: () => Promise.resolve(),
   }

@@ -18,7 +18,7 @@ type OwnRequest = {
   max_tokens?: number
 }
 
-type AiResponse = { status: number; headers: Record<string, string>; body: Record<string, unknown> }
+type AiResponse = { status: number; headers: Record<string, string>; body: string }
 
 /** Requests that have got the refusal that is triggered once. More are forgotten, and refused once more. */
 const MAX_LIMITED = 10_000
@@ -30,7 +30,7 @@ export function createModel(): (
 ) => Promise<AiResponse> {
   const limited_keys = new Set<string>()
   return async ({ path, key, body }, signal) => {
-    if (!path.endsWith('/chat/completions')) return { status: 200, headers: {}, body: { data: [] } }
+    if (!path.endsWith('/chat/completions')) return respond(200, { data: [] })
     const input = inputOf(JSON.parse(body) as OwnRequest)
     const { failed, limited, slow } = triggersIn(input.text)
     if (failed) return refused(500, 'The server had an error.')
@@ -42,7 +42,7 @@ export function createModel(): (
     if (slow) await sleep(SLOW_DELAY_MS, undefined, { signal, ref: false })
     const id = `chatcmpl-${crypto.randomUUID().replaceAll('-', '')}`
     const created = Math.floor(Date.now() / 1000)
-    return { status: 200, headers: {}, body: completionBody(input, completionFor(input), { id, created }) }
+    return respond(200, completionBody(input, completionFor(input), { id, created }))
   }
 }
 
@@ -58,5 +58,9 @@ function inputOf({ model, messages, response_format, ...limits }: OwnRequest): C
 
 function refused(status: number, message: string): AiResponse {
   const type = status < 500 ? 'invalid_request_error' : 'server_error'
-  return { status, headers: {}, body: { error: { message, type, param: null, code: null } } }
+  return respond(status, { error: { message, type, param: null, code: null } })
+}
+
+function respond(status: number, body: object): AiResponse {
+  return { status, headers: {}, body: JSON.stringify(body) }
 }

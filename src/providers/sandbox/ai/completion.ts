@@ -24,9 +24,12 @@ export type CompletionOutput = {
 export const SLOW_DELAY_MS = 3_000
 const CHARACTERS_PER_TOKEN = 4
 const MAX_ECHO_LENGTH = 200
+/** A longer answer is cut off here, as at a limit of output tokens. */
+const MAX_CONTENT_LENGTH = 256 * 1024
 /** Maximum depth of a generated value: references of a schema may be cyclic and grow exponentially. */
 const MAX_DEPTH = 24
 const MAX_VALUES = 10_000
+const MAX_ITEMS = 100
 
 /**
  * The completion: a text made from the input, or a value of the schema. `[[refuse]]` and `[[garbage]]` in the text
@@ -42,9 +45,10 @@ export function completionFor({ text, format, max_tokens }: CompletionInput): Co
   }
   const full =
     format === null ? `You said: ${text.slice(0, MAX_ECHO_LENGTH)}` : JSON.stringify(jsonFor(format, text))
-  const cut = max_tokens !== null && tokensOf(full) > max_tokens
-  const content = cut ? full.slice(0, max_tokens * CHARACTERS_PER_TOKEN) : full
-  return { content, refusal: null, finish_reason: cut ? 'length' : 'stop', output_tokens: tokensOf(content) }
+  const max_length = Math.min(MAX_CONTENT_LENGTH, (max_tokens ?? Infinity) * CHARACTERS_PER_TOKEN)
+  const content = full.slice(0, max_length)
+  const finish_reason = content.length < full.length ? 'length' : 'stop'
+  return { content, refusal: null, finish_reason, output_tokens: tokensOf(content) }
 }
 
 /** The number of tokens of a text. */
@@ -55,7 +59,7 @@ export function tokensOf(text: string): number {
 function jsonFor({ name, schema }: NonNullable<CompletionInput['format']>, text: string): unknown {
   const label = (schema['properties'] as { label?: Schema } | undefined)?.label
   if (name !== 'classify' || !Array.isArray(label?.['enum']))
-    return valueOf(schema, { schema, left: MAX_VALUES }, 0)
+    return valueOf(schema, { schema, resolved: new Map(), values_left: MAX_VALUES, characters: 0 }, 0)
   const labels = label['enum'].map(String)
   return { label: labels.find((each) => text.includes(each)) ?? labels[0] }
 }
@@ -89,24 +93,33 @@ export function completionBody(
   }
 }
 
-/** The complete schema, and the number of values that may still be generated. */
-type Root = { schema: Schema; left: number }
+/**
+ * The complete schema, the targets of its references, the number of values that may still be generated, and the number
+ * of characters that were.
+ */
+type Root = { schema: Schema; resolved: Map<Schema, Schema>; values_left: number; characters: number }
 
-/** A value from the defaults, enums and types of a schema. */
+/**
+ * A value from the defaults, enums and types of a schema. Once the value is longer than an answer may be, the rest is
+ * null: the answer is cut off before it.
+ */
 function valueOf(value: unknown, root: Root, level: number): unknown {
-  if (typeof value !== 'object' || value === null || level > MAX_DEPTH || root.left-- <= 0) return null
-  if ('default' in value) return value.default
-  const schema = resolved(value as Schema, root.schema)
-  if ('default' in schema) return schema['default']
-  if ('const' in schema) return schema['const']
-  if (Array.isArray(schema['enum'])) return schema['enum'][0]
+  if (typeof value !== 'object' || value === null || level > MAX_DEPTH || root.values_left-- <= 0) return null
+  if (root.characters > MAX_CONTENT_LENGTH) return null
+  if ('default' in value) return counted(value.default, root)
+  const schema = resolved(value as Schema, root)
+  if ('default' in schema) return counted(schema['default'], root)
+  if ('const' in schema) return counted(schema['const'], root)
+  if (Array.isArray(schema['enum'])) return counted((schema['enum'] as unknown[])[0] ?? null, root)
   for (const name of ['anyOf', 'oneOf']) {
     const choices = schema[name]
     if (Array.isArray(choices)) return valueOf(choices[0], root, level + 1)
   }
   if (Array.isArray(schema['allOf'])) {
     const parts = schema['allOf'].map((part) => valueOf(part, root, level + 1))
-    return Object.assign({}, ...parts) as unknown
+    // The parts of an object may have no type, and then are texts.
+    const objects = parts.filter(isObject)
+    return objects.length > 0 ? (Object.assign({}, ...objects) as unknown) : (parts[0] ?? null)
   }
   return valueOfType(schema, root, level)
 }
@@ -121,11 +134,11 @@ function valueOfType(schema: Schema, root: Root, level: number): unknown {
         ...(Array.isArray(required) ? required.map(String) : []),
       ])
       return Object.fromEntries(
-        Array.from(names, (name) => [name, valueOf(defined[name] ?? {}, root, level + 1)]),
+        Array.from(names, (name) => [counted(name, root), valueOf(defined[name] ?? {}, root, level + 1)]),
       )
     }
     case 'array':
-      return Array.from({ length: Math.min(numberOf(schema, 'minItems', 0), 100) }, () =>
+      return Array.from({ length: Math.min(numberOf(schema, 'minItems', 0), MAX_ITEMS) }, () =>
         valueOf(items ?? {}, root, level + 1),
       )
     case 'integer':
@@ -134,20 +147,34 @@ function valueOfType(schema: Schema, root: Root, level: number): unknown {
       const above = numberOf(schema, 'exclusiveMinimum', min - 1) + 1
       const step = numberOf(schema, 'multipleOf', 0)
       const number = Math.max(min, above)
-      return step > 0 ? Math.ceil(number / step) * step : number
+      return counted(step > 0 ? Math.ceil(number / step) * step : number, root)
     }
     case 'boolean':
-      return false
+      return counted(false, root)
     case 'null':
-      return null
-    default:
-      return 'text'
-        .padEnd(numberOf(schema, 'minLength', 0), '.')
-        .slice(0, numberOf(schema, 'maxLength', 1_000))
+      return counted(null, root)
+    default: {
+      // A string that is longer than an answer may be is cut off with the answer.
+      const length = Math.min(numberOf(schema, 'minLength', 0), MAX_CONTENT_LENGTH)
+      return counted('text'.padEnd(length, '.').slice(0, numberOf(schema, 'maxLength', Infinity)), root)
+    }
   }
 }
 
-function resolved(schema: Schema, root: Schema): Schema {
+/** Adds the length of a part to the generated characters. */
+function counted<Part>(part: Part, root: Root): Part {
+  root.characters += JSON.stringify(part).length
+  return part
+}
+
+/** The target of a schema's reference; without one the schema itself. */
+function resolved(schema: Schema, root: Root): Schema {
+  const target = root.resolved.get(schema) ?? resolve(schema, root.schema)
+  root.resolved.set(schema, target)
+  return target
+}
+
+function resolve(schema: Schema, root: Schema): Schema {
   let found: unknown = schema
   for (let steps = 0; steps < MAX_DEPTH; steps++) {
     const reference = (found as Schema)['$ref']
@@ -159,6 +186,10 @@ function resolved(schema: Schema, root: Schema): Schema {
     if (typeof found !== 'object' || found === null) return {}
   }
   return found as Schema
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function numberOf(schema: Schema, name: string, fallback: number): number {
