@@ -47,6 +47,11 @@ afterAll(async () => {
   for (const sql of Object.values(connections)) await sql.end()
 })
 
+async function openConnection({ config }: World, role: ProcessRole) {
+  const sql = postgres(urlAs(role, config.DATABASE_URL!), { max: 1, onnotice: () => {} })
+  return { sql, [Symbol.asyncDispose]: async () => await sql.end() }
+}
+
 const runAs = async (role: string, statement: string) => [...(await connections[role]!.unsafe(statement))]
 
 /** Sends messages with templates and attachments, cancels one, and receives an opt-out. */
@@ -441,6 +446,25 @@ describe('no role has more rights than its process needs', () => {
         select has_function_privilege('sluice_api', 'append_audit_entry(jsonb)', 'execute') as execute,
           has_sequence_privilege('sluice_reader', 'created_at_microseconds', 'update') as update`),
     ]).toEqual([{ execute: false, update: false }])
+  })
+
+  test('a worker cannot have the owner run a trigger of its own table', async ({ world }) => {
+    const { sql } = world
+    const twin = await world.clientOf({ tenant: 'triggers', mode: 'test' })
+    const [database] = await sql<{ name: string }[]>`select current_database() as name`
+    const name = sql(database!.name)
+    await sql`grant temporary on database ${name} to sluice_worker`
+    onTestFinished(async () => void (await sql`revoke temporary on database ${name} from sluice_worker`))
+    await using worker = await openConnection(world, 'worker')
+    await worker.sql.unsafe(`
+      create temporary table own (tenant_id uuid, id uuid, created_at timestamptz, updated_at timestamptz);
+      insert into own values ('${twin.tenant_id}', gen_random_uuid(), '-infinity', now());
+      create function pg_temp.run() returns trigger language plpgsql as $$
+      begin raise exception 'run by %', current_user using errcode = 'YY001'; end $$;
+      create trigger on_delete before delete on own for each row execute function pg_temp.run()`)
+    await expect(worker.sql`select drop_test_rows('own', ${twin.tenant_id}, 10)`).rejects.toMatchObject({
+      code: DENIED,
+    })
   })
 
   test('a migration without changes keeps all rights and policies', async ({ world }) => {
