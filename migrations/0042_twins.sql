@@ -4,9 +4,10 @@
 alter table tenants add column mode text not null default 'live', add column twin_id uuid;
 alter table tenants
   add constraint tenants_mode check (mode in ('live', 'test')) not valid,
-  -- `twin_id` of a tenant of test mode: its live tenant. The system's own tenant has no twin.
+  -- `twin_id` of a tenant of test mode: its live tenant. The twin of the system's own tenant has this id.
   add constraint tenants_twin check ((mode = 'test') = (twin_id is not null)
-    and twin_id is distinct from '00000000-0000-7000-8000-000000000000') not valid,
+    and (twin_id is distinct from '00000000-0000-7000-8000-000000000000'
+      or id = '00000000-0000-7000-8000-000000000001')) not valid,
   add constraint tenants_twin_id_fkey foreign key (twin_id) references tenants (id) not valid;
 
 -- The previous release knows no modes: it would make the calls of a twin with the live credentials. It claims no job

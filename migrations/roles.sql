@@ -430,8 +430,9 @@ begin
     ('processes', 'dashboard_reports', $$to sluice_dashboard using (name = 'dashboard')$$),
     ('jobs', 'webhooks_read', $$for select to sluice_webhooks using (true)$$),
     ('jobs', 'webhooks_request', $$for insert to sluice_webhooks with check (
-      tenant_id = '00000000-0000-7000-8000-000000000000' and queue = 'notifications'
-        and name in ('notification.apply', 'notification.apply_test') and state = 'ready' and resource_id is null
+      (tenant_id, name) in (('00000000-0000-7000-8000-000000000000', 'notification.apply'),
+          ('00000000-0000-7000-8000-000000000001', 'notification.apply_test'))
+        and queue = 'notifications' and state = 'ready' and resource_id is null
         and payload = jsonb_build_object('notification_id', id) and max_attempts <= 25
         and coalesce(length(dedupe_key), 0) <= 600 and coalesce(length(request_id), 0) <= 64)$$)
   ) as allowed(name, policy, what)

@@ -3,7 +3,7 @@
 import { describe, expect } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
-import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { newId, SYSTEM_TENANT_ID, SYSTEM_TWIN_ID } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { findDueDeliveries } from '#domain/deliveries/late.ts'
 import { countJobs, searchJobs } from '#domain/job-acts/search.ts'
@@ -69,7 +69,7 @@ describe('figures', () => {
       applied: (await findRetrying(sql)).get('notification.apply')?.retrying ?? 0,
       unknown: await countUnknown(sql),
       shown: (await findOldestDueAges(sql, ['payments'])).has('payments'),
-      gauge: (await findOldestDue(sql, ['payments'], JOB_NAMES)).map(({ live_age_s }) => live_age_s > 3000),
+      gauge: (await findOldestDue(sql, ['payments'], JOB_NAMES)).map(({ age_s }) => age_s > 3000),
       due: (await countOpenJobs(sql)).find(({ queue }) => queue === 'payments')?.due ?? 0,
       searched: (await countJobs(sql, { state: 'open' })).count,
     })
@@ -87,16 +87,14 @@ describe('figures', () => {
     const of_twin = await insertJob(sql, { tenant_id: twin_id })
     const id = await insertNotification(sql, false)
     await insertJob(sql, {
-      tenant_id: SYSTEM_TENANT_ID,
+      tenant_id: SYSTEM_TWIN_ID,
       name: 'notification.apply',
       queue: 'notifications',
       id,
     })
     const unknown = await insertJob(sql, { tenant_id: twin_id, name: 'refund.create' })
     await sql`update jobs set state = 'unknown', unknown_since = now(), failing_since = null where id = ${unknown}`
-    // The watchdog sees them: a consumer that gets no wake-ups is restarted whatever waits.
-    expect(await figures()).toEqual({ ...none, gauge: [false] })
-    expect((await findOldestDue(sql, ['payments'], JOB_NAMES))[0]!.age_s).toBeGreaterThan(3000)
+    expect(await figures()).toEqual(none)
 
     const live = await insertJob(sql, { tenant_id })
     const live_id = await insertNotification(sql, true)

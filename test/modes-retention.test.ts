@@ -2,7 +2,7 @@
 import { expect, onTestFinished } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
-import { newId } from '#core/ids.ts'
+import { newId, SYSTEM_TENANT_ID, SYSTEM_TWIN_ID } from '#core/ids.ts'
 import { deleteOldKeys } from '#domain/idempotency.ts'
 import { dropTestData, dropTestNotifications, listTestTenants } from '#domain/test-data.ts'
 import { freshKey, type Client } from '#test/client.ts'
@@ -134,7 +134,7 @@ test('data of a twin is dropped 90 days after its creation, and never that of it
     () => worker`select drop_test_rows('nowhere', ${twin.tenant_id}, 10)`,
   ])
     await expect(dropLive()).rejects.toMatchObject({ code: '42501' })
-  expect(await listTestTenants(worker, null, 10)).toEqual([twin.tenant_id])
+  expect(await listTestTenants(worker, null, 10)).toEqual([SYSTEM_TWIN_ID, twin.tenant_id])
   expect(await listTestTenants(worker, twin.tenant_id, 10)).toEqual([])
 })
 
@@ -200,7 +200,7 @@ test('notifications of test mode that no row ever got are dropped with their job
       from (select now() - ${age_days} * interval '1 day' as t) t`
     await sql`
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
-      values (${id}, '00000000-0000-7000-8000-000000000000', 'notifications', 'notification.apply', '{}', 25, 'infinity')`
+      values (${id}, ${livemode ? SYSTEM_TENANT_ID : SYSTEM_TWIN_ID}, 'notifications', 'notification.apply', '{}', 25, 'infinity')`
     return id
   }
   const kept = [await insert(true, 91), await insert(false, 89)]

@@ -6,6 +6,9 @@ import { afterAll, describe, expect, onTestFinished } from 'vitest'
 import { warnOfRights } from '#core/process-pool.ts'
 import type { Fragment, Sql } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { notificationOf } from '#domain/notifications/notification.ts'
+import { storeNotifications } from '#domain/notifications/store.ts'
 import { findProcesses } from '#domain/operations/processes.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { migrateQueue } from '#queue/queue.ts'
@@ -161,6 +164,32 @@ test.for(['api', 'webhooks', 'worker', 'dashboard'])(
     expect(await sequences()).toEqual(before)
   },
 )
+
+test('the webhooks host stores notifications of both modes with their jobs', async ({ world }) => {
+  const sql = connectDatabase(urlAs('webhooks', world.config.DATABASE_URL!), {
+    max: 1,
+    application_name: 'test-webhooks',
+  })
+  onTestFinished(() => sql.end())
+  const arrivals = [true, false].map((livemode) => ({
+    ...notificationOf(
+      { provider: 'stripe', livemode },
+      { account: '', event_id: 'evt_both', kind: 'payout.paid', object_id: 'po_both', payload: {} },
+    ),
+    is_relevant: true,
+    reported: null,
+    will_wake: false,
+    request_id: null,
+  }))
+  const states: string[] = []
+  const storing = sql.begin(async (tx) => {
+    states.push(...(await storeNotifications(tx, arrivals)).map(({ state }) => state))
+    // No worker applies them.
+    throw new Error('undone')
+  })
+  await expect(storing).rejects.toThrow('undone')
+  expect(states).toEqual(['received', 'received'])
+})
 
 describe('no role has more rights than its process needs', () => {
   const JOB = `(id, tenant_id, queue, name, payload, max_attempts)`

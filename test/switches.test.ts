@@ -207,7 +207,7 @@ test('after a failover, open work counts as sent, and payouts, refunds and messa
     expect(await shown()).toBeLessThan(3600)
     const oldest = await findOldestDue(releasing, queues, JOB_NAMES)
     expect(oldest.toSorted((one, other) => one.queue.localeCompare(other.queue))).toEqual(
-      queues.map((queue) => ({ queue, age_s: 0, live_age_s: 0 })),
+      queues.map((queue) => ({ queue, age_s: 0 })),
     )
     const scans = queues.map((queue) => ({ queue, room: 10, after: null }))
     for (const { ids, overdue } of await findDue(releasing, scans, { names: JOB_NAMES, grace_ms: 1000 }))

@@ -50,3 +50,5 @@ export const HIGHEST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 /** The owner of jobs without a tenant: maintenance, and notifications before their tenant is known. */
 export const SYSTEM_TENANT_ID = '00000000-0000-7000-8000-000000000000'
+/** The same for test mode: notifications of test accounts. Those of a sandbox have its tenant. */
+export const SYSTEM_TWIN_ID = '00000000-0000-7000-8000-000000000001'

@@ -42,7 +42,6 @@ export function createModeCache(sql: Sql, max_remembered = MAX_REMEMBERED_TENANT
 
   return {
     modeOf(tenant_id) {
-      // The system's own tenant has no twin.
       if (tenant_id === SYSTEM_TENANT_ID) return 'live'
       const mode = modes.get(tenant_id)
       if (mode === undefined) return lookUp(tenant_id)
@@ -75,9 +74,8 @@ export function isOfMode(sql: Sql | Tx, tenant_id: Fragment, livemode: boolean):
 }
 
 /**
- * Whether the job `job` is of live mode: its tenant is, or the notification that it applies. For the figures of
- * operators. `reads_many`: the statement reads so many jobs that the ids of all tenants in test mode are read once, by
- * their index, and not one by one.
+ * Whether the job `job` is of live mode: its tenant is. For the figures of operators. `reads_many`: the statement reads
+ * so many jobs that the ids of all tenants in test mode are read once, by their index, and not one by one.
  */
 export function isLiveJob(
   sql: Sql | Tx,
@@ -85,12 +83,7 @@ export function isLiveJob(
   { reads_many = false }: { reads_many?: boolean } = {},
 ): Fragment {
   const tenant_id = sql(`${job}.tenant_id`)
-  const is_tenant_live = reads_many
+  return reads_many
     ? sql`${tenant_id} not in (select t.id from tenants t where t.twin_id is not null)`
     : isOfMode(sql, sql`${tenant_id}`, true)
-  // The job of a notification belongs to the system, and has the id of the notification.
-  return sql`case when ${tenant_id} = ${SYSTEM_TENANT_ID}
-    then not exists (
-      select from notifications n where n.id = ${sql(`${job}.id`)} and not n.livemode offset 0)
-    else ${is_tenant_live} end`
 }

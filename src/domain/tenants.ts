@@ -1,5 +1,5 @@
 // Tenants: every row belongs to one. A tenant can have a twin for test mode, with the same slug.
-import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { newId, SYSTEM_TENANT_ID, SYSTEM_TWIN_ID } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { Mode } from './modes.ts'
 import { appending, type Actor } from './people/audit-log.ts'
@@ -26,7 +26,8 @@ export async function ensureTwin(sql: Sql, { id, slug }: Pick<Tenant, 'id' | 'sl
     select ${newId()}, slug, name, 'test', id, email_domains, sms_senders from tenants
     where id = ${id} and mode = 'live' and id <> ${SYSTEM_TENANT_ID}
     on conflict do nothing`
-  const [twin] = await sql<Tenant[]>`select ${tenantColumns(sql)} from tenants where twin_id = ${id}`
+  const [twin] = await sql<Tenant[]>`
+    select ${tenantColumns(sql)} from tenants where twin_id = ${id} and id <> ${SYSTEM_TWIN_ID}`
   if (twin === undefined) throw new Error(`the tenant ${slug} can have no twin`)
   return twin
 }

@@ -6,7 +6,7 @@ import { createBodyReader } from '#core/bodies.ts'
 import { isStatementTimeout, isUnavailable } from '#core/db.ts'
 import { countLimited } from '#core/metrics/requests.ts'
 import { AppError } from '#core/errors.ts'
-import { SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { SYSTEM_TENANT_ID, SYSTEM_TWIN_ID } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
@@ -90,7 +90,8 @@ function createStoreNotification({ sql, database, wakeups }: WebhooksContext): S
     const { id, event_id, provider, livemode } = notification
     const ids = { notification_id: id, event_id }
     request.facts = ids
-    const will_wake = wakeups.admits(applyNotification.queue, SYSTEM_TENANT_ID)
+    const tenant_id = livemode ? SYSTEM_TENANT_ID : SYSTEM_TWIN_ID
+    const will_wake = wakeups.admits(applyNotification.queue, tenant_id)
     // A notification may still be stored after the timeout. Then the provider's retry is a duplicate.
     const stored = await withTimeout(
       database.whileCurrent(() => store({ ...notification, will_wake, request_id: request.id })),
@@ -100,8 +101,7 @@ function createStoreNotification({ sql, database, wakeups }: WebhooksContext): S
     request.facts = { ...ids, ...(stored ? storedFields(stored) : { state }) }
     // Notifications of test mode must not hide that those of live mode stay away.
     if (livemode) metrics.notificationsStored.inc({ provider, state })
-    if (state === 'received' && will_wake)
-      wakeups.wake({ id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
+    if (state === 'received' && will_wake) wakeups.wake({ id, queue: applyNotification.queue, tenant_id })
     return stored
   }
 

@@ -16,8 +16,8 @@ import { NOTIFICATION_ROUTES } from './routes.ts'
 import { problemOfTwilioToken } from './twilio.ts'
 
 /**
- * The wake-up window of notifications, as a multiple of the window of a tenant: notifications belong to no tenant
- * until they are applied, so they all share one window.
+ * The wake-up window of the notifications of one mode, as a multiple of the window of a tenant: notifications belong to
+ * no tenant until they are applied, so those of a mode share one window.
  */
 const WINDOW_FACTOR = 8
 

@@ -1,4 +1,5 @@
 // The context of a job's mode. A job of a tenant in test mode gets the providers of test mode, and never live ones.
+import { SYSTEM_TWIN_ID } from '#core/ids.ts'
 import { replaceSentWith } from '#domain/jobs/accounts.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { WorkerContext } from './context.ts'
@@ -7,6 +8,8 @@ import { markAsTest } from './job-log.ts'
 
 /** The context of a tenant's mode. */
 async function contextOfTenant({ modes }: WorkerContext, tenant_id: string): Promise<WorkerContext> {
+  // The notification decides: see `contextOfNotification`.
+  if (tenant_id === SYSTEM_TWIN_ID) return modes.contextOf(false)
   const mode = await modes.modeOf(tenant_id)
   return mode === 'live' ? modes.contextOf(true) : await modes.testContextOf(tenant_id)
 }

@@ -6,8 +6,8 @@ import type { WorkerContext } from './context.ts'
 import { markAsTest } from './job-log.ts'
 
 /**
- * The context for a notification, whose job belongs to no tenant. A notification from a sandbox has the account of its
- * tenant, and a lookup names the tenant of its row.
+ * The context for a notification, whose job may belong to the system. A notification from a sandbox has the account of
+ * its tenant, and a lookup names the tenant of its row.
  */
 export async function contextOfNotification(
   { modes }: WorkerContext,

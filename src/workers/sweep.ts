@@ -214,7 +214,8 @@ export type Watchdog = Loop & {
 
 /**
  * Restarts the consumer of a queue if it receives no wake-ups although some were sent: jobs are repeatedly overdue, or
- * wait although every tenant has free slots. Jobs that the sweep claims do not prove that the consumer works.
+ * of live tenants wait although every tenant has free slots. Jobs that the sweep claims do not prove that the consumer
+ * works.
  */
 export function startWatchdog(
   context: WorkerContext,
@@ -231,13 +232,13 @@ export function startWatchdog(
 
   async function check(): Promise<void> {
     const began_at = performance.now()
-    const due = new Map(
-      (await findOldestDue(context.sql, queues, JOB_NAMES)).map((each) => [each.queue, each]),
+    const ages = new Map(
+      (await findOldestDue(context.sql, queues, JOB_NAMES)).map(({ queue, age_s }) => [queue, age_s]),
     )
     pause_ms = pauseAfter(performance.now() - began_at)
     for (const name of queues) {
-      const { age_s = 0, live_age_s = 0 } = due.get(name) ?? {}
-      metrics.oldestDue.set({ queue: name }, live_age_s)
+      const age_s = ages.get(name) ?? 0
+      metrics.oldestDue.set({ queue: name }, age_s)
       const silent_ms = performance.now() - performer.lastWakeUpAt(name)
       const missed = misses.get(name)
       const missing = missed !== undefined && missed.last - missed.first >= WATCHDOG_TIMEOUT_MS

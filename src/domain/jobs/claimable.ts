@@ -111,15 +111,15 @@ export async function findDue(
 }
 
 /**
- * For each queue, the time in seconds since its oldest due and unclaimed job named in `names` became claimable.
- * Queues without such a job are omitted. `live_age_s`: the same without the tenants in test mode; 0 without such a job.
+ * For each queue, the time in seconds since its oldest due and unclaimed job named in `names` became claimable, without
+ * the tenants in test mode. Queues without such a job are omitted.
  */
 export async function findOldestDue(
   sql: Sql,
   queues: readonly string[],
   names: readonly string[],
-): Promise<{ queue: string; age_s: number; live_age_s: number }[]> {
-  return await sql<{ queue: string; age_s: number; live_age_s: number }[]>`
+): Promise<{ queue: string; age_s: number }[]> {
+  return await sql<{ queue: string; age_s: number }[]>`
     with recursive ${visitTenants(
       sql,
       queues,
@@ -127,10 +127,8 @@ export async function findOldestDue(
       where not exists (select from only pauses p where p.queue = q.queue and p.tenant_id is null)
         and not ${isQueueHeld(sql, sql`q.queue`)}`,
     )}
-    select v.queue, greatest(extract(epoch from now() - min(oldest.since)), 0)::float8 as age_s,
-      greatest(extract(epoch from now() - min(oldest.since)
-        filter (where ${isOfMode(sql, sql`v.tenant_id`, true)})), 0)::float8 as live_age_s
-    from visit v
+    select v.queue, greatest(extract(epoch from now() - min(oldest.since)), 0)::float8 as age_s
+    from (select * from visit where ${isOfMode(sql, sql`visit.tenant_id`, true)} offset 0) v
     cross join lateral (
       select ${claimableSince(sql)} as since from jobs j
       where j.queue = v.queue and j.tenant_id = v.tenant_id and j.finished_at is null and j.run_at <= now()

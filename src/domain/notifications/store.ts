@@ -1,9 +1,10 @@
 // Stores notifications, each once. A redundant notification is final when it is stored; the others get jobs.
 import { isRowError, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
-import { SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { SYSTEM_TENANT_ID, SYSTEM_TWIN_ID } from '#core/ids.ts'
 import { currentSpan } from '#core/tracing.ts'
 import { applyNotification, applyTestNotification } from '#jobs/notifications.ts'
 import { enqueuing } from '#jobs/job.ts'
+import { tenantOfAccount } from '../sandboxes/account.ts'
 import { isInReach, type ScanReach } from '../scan-reach.ts'
 import { judgingRedundancy } from './redundancy.ts'
 import { LOOKUP_KIND, type Notification } from './notification.ts'
@@ -86,7 +87,8 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
   const traced =
     trace_context === undefined ? sql`` : sql`|| jsonb_build_object('trace_context', ${trace_context}::text)`
   const to_apply = sql`
-    select stored.id, input.livemode, input.will_wake, input.request_id, ${trace_context ?? null}::text as trace_context
+    select stored.id, ${jobOwner(sql, 'input')} as owner_id, input.livemode, input.will_wake, input.request_id,
+      ${trace_context ?? null}::text as trace_context
     from stored join input on input.id = stored.id where stored.state = 'received'`
   return await sql<StoredOutcome[]>`
     with input as (
@@ -175,7 +177,8 @@ export async function compareWaiting(
  */
 async function writeJudgements(sql: Sql, judgements: Fragment): Promise<ComparedNotification[]> {
   const to_apply = sql`
-    select written.id, written.livemode, false as will_wake, written.request_id, written.trace_context
+    select written.id, written.owner_id, written.livemode, false as will_wake, written.request_id,
+      written.trace_context
     from written where written.state = 'received'
       and not exists (select from jobs j where j.id = written.id offset 0)`
   return await sql<ComparedNotification[]>`
@@ -193,9 +196,9 @@ async function writeJudgements(sql: Sql, judgements: Fragment): Promise<Compared
           where t.mode = 'test' and t.id = case when pg_input_is_valid(n.payload ->> 'tenant_id', 'uuid')
             then (n.payload ->> 'tenant_id')::uuid end offset 0))
       from judgement where n.id = judgement.id
-      returning n.id, n.state, n.event_id, n.livemode, old.reported ->> 'request_id' as request_id,
-        old.reported ->> 'trace_context' as trace_context, judgement.tenant_id, judgement.resource,
-        judgement.resource_id
+      returning n.id, n.state, n.event_id, n.livemode, ${jobOwner(sql, 'n')} as owner_id,
+        old.reported ->> 'request_id' as request_id, old.reported ->> 'trace_context' as trace_context,
+        judgement.tenant_id, judgement.resource, judgement.resource_id
     ),
     job as (${enqueuingToApply(sql, to_apply)})
     select id, state, event_id, livemode, request_id, tenant_id, resource, resource_id from written`
@@ -226,12 +229,27 @@ function wasCallRepeated(sql: Sql | Tx): Fragment {
 }
 
 /**
- * Enqueues jobs that apply notifications, which have `id, livemode, will_wake, request_id, trace_context`. The job of a
- * notification has the id of the notification, so a notification has one job without a `dedupe_key`.
+ * The tenant to which the job of the notification `n` belongs. It is the system's own in live mode. In test mode it is
+ * the tenant whose sandbox is the account, or whose row is looked up, so that its notifications share only its own
+ * slots; those of a test account have a tenant of their own.
+ */
+function jobOwner(sql: Sql | Tx, n: 'n' | 'input'): Fragment {
+  const looked_up = sql`${sql(`${n}.payload`)} ->> 'tenant_id'`
+  return sql`
+    case when ${sql(`${n}.livemode`)} then ${SYSTEM_TENANT_ID}::uuid
+      else coalesce(${tenantOfAccount(sql, sql`${sql(`${n}.account`)}`)},
+        case when ${sql(`${n}.kind`)} = ${LOOKUP_KIND} and pg_input_is_valid(${looked_up}, 'uuid')
+          then (${looked_up})::uuid end,
+        ${SYSTEM_TWIN_ID}::uuid) end`
+}
+
+/**
+ * Enqueues jobs that apply notifications, which have `id, owner_id, livemode, will_wake, request_id, trace_context`.
+ * The job of a notification has the id of the notification, so a notification has one job without a `dedupe_key`.
  */
 function enqueuingToApply(sql: Sql | Tx, notifications: Fragment): Fragment {
   const requested = sql`
-    select id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as resource_id,
+    select id as job_id, owner_id as tenant_id, null::uuid as resource_id,
       jsonb_build_object('notification_id', id) as payload, will_wake,
       null::text as dedupe_key, request_id, trace_context, livemode
     from (${notifications}) notification`
