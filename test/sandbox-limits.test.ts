@@ -8,6 +8,8 @@ import { endAct, findActEnd, requestSandboxAct } from '#domain/sandboxes/acts.ts
 import { pruneNextSandbox } from '#domain/sandboxes/retention.ts'
 import { NoAnswer } from '#providers/http.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
+import { nowMs } from '#providers/sandbox/stripe/engine.ts'
+import { scheduleAt } from '#providers/sandbox/stripe/schedule.ts'
 import { ASYNC, authorizedPayment, createPayment, eventually, paymentIn } from '#test/payments.ts'
 import { call, hold, idsAt, newTenant, openHost, pay } from '#test/sandbox-hosts.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -130,6 +132,19 @@ describe('scheduled changes', () => {
     await sql`update sandboxes set due_at = now() - interval '1 day' where tenant_id = ${tenant_id}`
     await host.performDue(tenant_id)
     expect(await stateOf(world, tenant_id)).toMatchObject({ due_at: null })
+  })
+
+  test('that fail are tried again a day later, and fail no call of their tenant', async ({ world }) => {
+    const { sql } = world
+    const tenant_id = await newTenant(world)
+    const host = openHost(world)
+    await host.perform(tenant_id, (engine) =>
+      scheduleAt(engine, { kind: 'dispute', id: 'missing', due_ms: nowMs(engine) }),
+    )
+    expect((await pay(host, tenant_id)).status).toBe(200)
+    expect(
+      await sql`select from sandboxes where tenant_id = ${tenant_id} and due_at > now() + interval '23 hours'`,
+    ).toHaveLength(1)
   })
 
   test('read no record unless one is due', async ({ world }) => {
