@@ -177,9 +177,11 @@ function createSlownessCheck(): (took_ms: number) => boolean {
     if (!was_slow) return false
     const now = performance.now()
     if (now - last_slow.at > USUALLY_SLOW_MS) usual_ms = 0
+    const is_unusual = took_ms > AS_SLOW * usual_ms
+    // The repetition itself still counts as unusual: the database may have been slow for both.
     if (repeats_slow) usual_ms = Math.max(usual_ms, Math.min(last_slow.ms, took_ms))
     last_slow = { ms: took_ms, at: now }
-    return took_ms > AS_SLOW * usual_ms
+    return is_unusual
   }
 }
 
