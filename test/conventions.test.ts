@@ -342,6 +342,8 @@ test('lists leave connections for other requests and tenants; a slow list is abo
     expect((await other.get('/v1/payments/0198f6f0-0000-7000-8000-000000000000')).status).toBe(404)
     for (const { socket } of connections) socket.destroy()
   })
+  // The lists whose callers have left end first.
+  await until('a list is answered', async () => (await other.get('/v1/customers')).status === 200)
   const greedy = await world.clientOf()
   const client = createClient(url, greedy.key)
   await world.sql.begin(async (tx) => {

@@ -286,22 +286,24 @@ describe.each([
   })
 })
 
-test('a connection to PostgreSQL that becomes silent counts as the loss of a queue there', async () => {
+test('a connection to PostgreSQL that becomes silent is reported to the queue there', async () => {
   const server = await launchPostgres()
   onTestFinished(() => server.remove())
   const proxy = await startProxy(server.config.database_url)
   onTestFinished(() => proxy.close())
-  const lost: string[] = []
   const ignore = () => {}
-  const signals = { onLost: (reason: string) => void lost.push(reason), warn: ignore, changed: ignore }
-  const backend = openPostgres(server.config, { ...signals, failed: ignore })
-  onTestFinished(() => backend.close())
+  const signals = { onLost: ignore, warn: ignore, changed: ignore, failed: ignore }
+  const reports = { open: 0, closed: 0 }
+  const open = openPostgres(server.config, { ...signals, onSilence: () => (reports.open += 1) })
+  onTestFinished(() => open.close())
+  const closed = openPostgres(server.config, { ...signals, onSilence: () => (reports.closed += 1) })
+  await closed.close()
   const sql = connectDatabase(proxy.url, { max: 1, application_name: 'test' })
   onTestFinished(() => sql.end({ timeout: 1 }))
   await sql`select 1`
-  expect(lost).toEqual([])
+  expect(reports).toEqual({ open: 0, closed: 0 })
   proxy.freeze()
-  await expect.poll(() => lost, POLLING).toEqual(['a connection to PostgreSQL became silent'])
+  await expect.poll(() => reports).toEqual({ open: 1, closed: 0 })
 })
 
 describe('the queue on a faulty Redis', () => {

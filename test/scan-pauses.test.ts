@@ -114,16 +114,8 @@ test('a comparison of many notifications is not slow', async () => {
   expect(reaches).toEqual(Array.from({ length: 6 }, () => false))
 })
 
-/**
- * The loops for deliveries. `claim`: a claim, which resolves with the number of dropped deliveries. `is_at_limit`: each
- * claim leaves due deliveries, because its endpoint may not receive more.
- */
-function startDeliveries(
-  claim: () => Promise<number>,
-  { changes = false, is_at_limit = false }: { changes?: boolean; is_at_limit?: boolean } = {},
-): Loop[] {
-  const backlog = { tenant_id: 'a', endpoint_id: 'b' }
-  const scanned = is_at_limit ? [{ backlog, next_scan: 'after_attempt' }] : []
+/** The loops for deliveries. `claim`: a claim, which resolves with the number of dropped deliveries. */
+function startDeliveries(claim: () => Promise<number>, { changes = false } = {}): Loop[] {
   const sequenced = changes
     ? [{ tenant_id: 'a', events: 1, deliveries: 1, trace_contexts: null }, { tenant_id: null }]
     : [{ tenant_id: null }]
@@ -133,7 +125,7 @@ function startDeliveries(
         return Promise.resolve([{ writers: [], at_s: performance.now() / 1000, server: '1' }])
       return text.includes('from sequence_events') ? Promise.resolve(sequenced) : undefined
     },
-    async () => ({ jobs: [], scanned, after: null, dropped: await claim() }),
+    async () => ({ jobs: [], scanned: [], after: null, dropped: await claim() }),
   )
   const performer = { room: () => 10, shares: { remainingQuota: () => undefined }, idleFor: () => 0 }
   return deliverEvents({ sql, log, database, idleness: { recordWork: () => {} } } as never, {
@@ -145,23 +137,14 @@ function startDeliveries(
   })
 }
 
-test('claims of deliveries pause after two slow ones, for five seconds at most', async () => {
+test('claims of deliveries pause after two slow ones, for two seconds at most', async () => {
   const pauses = await pausesAfter([1, 90, 90, 1_000, 1_000, 1], (claim) =>
     startDeliveries(() => claim().then(() => 0)),
   )
   expect(pauses.toSpliced(4, 1)).toEqual([200, 200, 360, 360, 200])
   // A pause of more than half a second ends with one of the ticks.
-  expect(pauses[4]).toBeGreaterThan(4_000)
-  expect(pauses[4]).toBeLessThan(5_500)
-})
-
-test('slow claims that leave due deliveries at the limit of an endpoint pause for a second at most', async () => {
-  const pauses = await pausesAfter([1_000, 1_000, 1_000, 1_000], (claim) =>
-    startDeliveries(() => claim().then(() => 0), { is_at_limit: true }),
-  )
-  // A pause of more than half a second ends with one of the ticks.
-  expect(Math.max(...pauses)).toBeLessThanOrEqual(1_500)
-  expect(pauses.at(-1)).toBeGreaterThanOrEqual(500)
+  expect(pauses[4]).toBeGreaterThan(1_500)
+  expect(pauses[4]).toBeLessThan(2_500)
 })
 
 test('a claim that drops many deliveries is not slow', async () => {
@@ -181,6 +164,6 @@ test('claims from changed backlogs pause too', async () => {
     { changes: true },
   )
   await workUntil(() => performance.now() >= ends_at, ...loops)
-  // Each of the two loops: 1 s for a claim, and about 5 s for the pause.
-  expect(claims).toBeLessThan(15)
+  // Each of the two loops: 1 s for a claim, and about 2 s for the pause.
+  expect(claims).toBeLessThan(35)
 })

@@ -170,18 +170,41 @@ test('a scan that takes more than two seconds claims nothing and does not count,
   expect(reachesOf(scans)).toEqual(Array.from({ length: 5 }, () => false))
 })
 
-test('full scans that always take more than two seconds claim jobs whose leases have just lapsed', async () => {
-  const claimed: string[] = []
+test.each([
+  [3, 0.6],
+  [9, 2.5],
+])(
+  'full scans whose pages always take %d and %d s claim jobs whose leases have just lapsed',
+  async (...pages_s) => {
+    const claimed: string[] = []
+    const scans = await scansUntil(['payments'], {
+      takes_ms: ({ after }) => pages_s[after === null ? 0 : 1] * 1_000,
+      answer: (_queue, _is_full, nth) => ({
+        ...NONE,
+        ids: [String(nth)],
+        others: 1,
+        after: nth === 1 || nth % 2 === 1 ? null : 'tenant',
+      }),
+      perform: (id) => claimed.push(id),
+      until: untilFull(12),
+    })
+    const claims = claimed.map((id) => scans[Number(id) - 1]!)
+    expect(claims).toEqual(scans.slice(1))
+    expect(claims[0]).toMatchObject({ after: null, leaves_lapsed: true })
+    const later = claims.slice(-6)
+    expect(later.map(({ leaves_lapsed }) => leaves_lapsed)).toEqual(later.map(() => false))
+    expect(new Set(later.map(({ after }) => after))).toEqual(new Set([null, 'tenant']))
+  },
+)
+
+test('after a slow scan that is not repeated as slowly, another one is not usual', async () => {
   const scans = await scansUntil(['payments'], {
-    takes_ms: () => 2_500,
-    answer: (_queue, _is_full, nth) => ({ ...NONE, ids: [String(nth)], others: 1 }),
-    perform: (id) => claimed.push(id),
-    until: untilFull(9),
+    takes_ms: (_scan, nth) => (nth === 1 || nth === 4 ? 5_000 : 0),
+    answer: () => ({ ...NONE, ids: ['job'], others: 1 }),
+    until: untilFull(6),
   })
-  expect(claimed.slice(0, 3)).toEqual(['2', '3', '4'])
-  const left = claimed.map((id) => scans[Number(id) - 1]!.leaves_lapsed)
-  expect(left.slice(0, 2)).toEqual([true, true])
-  expect(left.slice(-3)).toEqual([false, false, false])
+  // More than three seconds after the first one.
+  expect(scans[4]).toMatchObject({ leaves_lapsed: true })
 })
 
 describe.each([

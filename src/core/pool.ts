@@ -66,7 +66,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   }
 
   function check(): void {
-    if (isSilent(traffic)) replaceSilent(replace)
+    if (isSilent(traffic)) replaceAndReport(replace)
     connections.check(PING_INTERVAL_MS)
   }
 
@@ -135,7 +135,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   return sql
 }
 
-function replaceSilent(replace: () => void): void {
+function replaceAndReport(replace: () => void): void {
   replace()
   for (const listener of silence_listeners) listener()
 }

@@ -70,6 +70,8 @@ export type BackendSignals = {
   warn: (message: string) => void
   /** The connection was lost. */
   onLost: (reason: string) => void
+  /** The server was silent on some connections, so workers may listen on silent ones. */
+  onSilence: () => void
   /** A connection was opened or closed: a probe shows if the backend is down. */
   changed: () => void
   /** An operation that no caller awaits has failed. */

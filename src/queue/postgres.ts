@@ -32,7 +32,7 @@ export function openPostgres(address: PostgresAddress, signals: BackendSignals):
   const pool = createPool(address, sockets, signals)
   const queueNamed = async (name: string) => (await pool.connected()).queueNamed(name)
   // The connections on which workers listen send nothing, so they do not show that they are silent.
-  const stopWatching = onSilentConnection(() => signals.onLost('a connection to PostgreSQL became silent'))
+  const stopWatching = onSilentConnection(signals.onSilence)
 
   return {
     name: 'postgres',

@@ -18,6 +18,7 @@ import { createProducer } from './producer.ts'
 import { openRedis } from './redis.ts'
 import {
   down_probe_interval_ms,
+  silence_found_ms,
   keep_limit_ms,
   type QueueConfig,
   type QueueHooks,
@@ -95,6 +96,11 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
       producer.disconnected()
       watch.onLost(reason)
     },
+    onSilence() {
+      // Each pool finds its silent connections at a time of its own.
+      const restarted_ms = performance.now() - Math.max(restarted_at, watch.upSince())
+      if (restarted_ms > silence_found_ms) restartConsumers()
+    },
     changed: () => watch.probeNow(),
     failed,
     warn: (message: string) => hooks.log('warn', {}, message),
@@ -113,7 +119,7 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     },
     onUp() {
       hooks.log('info', { backend: backend.name }, 'the queue is up again')
-      if (!backend.worker_outlives_outage) for (const consumer of consumers) consumer.restart().catch(failed)
+      if (!backend.worker_outlives_outage) restartConsumers()
     },
   })
   const counted = (count: ((items: number) => void) | undefined) => (items: number) => {
@@ -128,6 +134,11 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     miss: counted(hooks.onUnrecorded),
   })
   const consumers = new Set<Consumer>()
+  let restarted_at = -Infinity
+  function restartConsumers(): void {
+    restarted_at = performance.now()
+    for (const consumer of consumers) consumer.restart().catch(failed)
+  }
   const subscriptions = createSubscriptions(backend)
   let closing: Promise<void> | null = null
 

@@ -27,6 +27,9 @@ export type QueueHooks = {
   process_id: string
 }
 
+/** The time within which all pools of a process have found their silent connections. */
+export const silence_found_ms = 20_000
+
 /**
  * The intervals at which the backend is probed with a write: `probe_interval_ms` while the backend is used,
  * `idle_probe_interval_ms` after `idle_after_ms` without messages, and `down_probe_interval_ms` while it is down. If a

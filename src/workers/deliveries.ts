@@ -25,10 +25,10 @@ const BUSY_INTERVAL_MS = 1
 const SCAN_INTERVAL_MS = 200
 /**
  * The pause after two claims that took longer than usual, in times of the lesser excess: beside an old snapshot, a
- * claim reads each delivery that was due since. The pause is shorter while the limit of an endpoint leaves deliveries
- * due: a claim gets only as many as the limit allows.
+ * claim reads each delivery that was due since. The limit is short, because a claim takes only as many deliveries of
+ * an endpoint as it may receive at once: one if the endpoint is ordered or fails.
  */
-const PAUSE_OF_CLAIM = { times: 9, max_ms: 5_000, max_ms_at_limit: 1_000 }
+const PAUSE_OF_CLAIM = { times: 9, max_ms: 2_000 }
 const USUAL_CLAIM_MS = { in_all: 50, of_delivery: 2 }
 /** The interval of the loop for changed backlogs while none has changed: each change shortens it. */
 const UNCHANGED_INTERVAL_MS = 60_000
@@ -204,10 +204,8 @@ function createClaimer(
     const usual_ms =
       USUAL_CLAIM_MS.in_all + USUAL_CLAIM_MS.of_delivery * (claimed.jobs.length + claimed.dropped)
     const excess_ms = performance.now() - requested_at - usual_ms
-    const { times, max_ms, max_ms_at_limit } = PAUSE_OF_CLAIM
-    const is_at_limit = claimed.scanned.some(({ next_scan }) => next_scan !== null)
-    const pause_ms = times * Math.min(last_excess_ms, excess_ms)
-    paused_until = performance.now() + Math.min(pause_ms, is_at_limit ? max_ms_at_limit : max_ms)
+    const pause_ms = PAUSE_OF_CLAIM.times * Math.min(last_excess_ms, excess_ms)
+    paused_until = performance.now() + Math.min(pause_ms, PAUSE_OF_CLAIM.max_ms)
     last_excess_ms = excess_ms
     for (const { job, backlog, begins_in_ms } of claimed.jobs)
       void perform(performer.performClaimed(job, requested_at, begins_in_ms), backlog, begins_in_ms)

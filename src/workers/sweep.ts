@@ -42,8 +42,9 @@ const MAX_PAUSE_MS = 10_000
  * answers settle them. That takes them the driver's longest backoff, a second, and the longest delay between two tries.
  */
 const AFTER_FAILURE_MS = 3000
-/** A scan says nothing about the database unless it takes this many times as long as the last two of its kind. */
-const SLOWER_THAN_USUAL = 3
+/** How long scans are usually slow after a slow one, and how many times as long a scan may take then. */
+const USUALLY_SLOW_MS = 60_000
+const AS_SLOW = 3
 const WATCHDOG_TIMEOUT_MS = 10_000
 /** The longest pause after slow checks of the watchdog, which also measure the age of the oldest due job. */
 const MAX_WATCHDOG_PAUSE_MS = 30_000
@@ -117,7 +118,7 @@ export function startSweep(
       throw error
     })
     measure()
-    if (tookUnusuallyLong(kind, scan_ms)) {
+    if (tookUnusuallyLong(scan_ms)) {
       failed_at = performance.now()
       repeats_full = is_full
       // The next scan leaves lapsed leases alone, so its jobs are claimed however slow it is.
@@ -163,16 +164,24 @@ export function startSweep(
 }
 
 /**
- * Whether a scan took so long that the database may have failed meanwhile. Beside an old snapshot, each full scan may
- * take seconds.
+ * Returns whether a scan took so long that the database may have failed. Beside an old snapshot, each full scan may
+ * take seconds: a slow scan is repeated, and if the repetition is as slow, that is usual for a while.
  */
-function createSlownessCheck(): (kind: ScanKind, took_ms: number) => boolean {
-  const last: Partial<Record<ScanKind, number[]>> = {}
-  return (kind, took_ms) => {
-    const before = last[kind] ?? []
-    last[kind] = [...before, took_ms].slice(-2)
-    const usual_ms = before.length < 2 ? 0 : Math.min(...before)
-    return took_ms > Math.max(SLOW_STATEMENT_MS, SLOWER_THAN_USUAL * usual_ms)
+function createSlownessCheck(): (took_ms: number) => boolean {
+  let usual_ms = 0
+  let last_slow = { ms: 0, at: -Infinity }
+  let was_slow = false
+  return (took_ms) => {
+    const repeats_slow = was_slow
+    was_slow = took_ms > SLOW_STATEMENT_MS
+    if (!was_slow) return false
+    const now = performance.now()
+    if (now - last_slow.at > USUALLY_SLOW_MS) usual_ms = 0
+    const is_unusual = took_ms > AS_SLOW * usual_ms
+    // The repetition itself still counts as unusual: the database may have been slow for both.
+    if (repeats_slow) usual_ms = Math.max(usual_ms, Math.min(last_slow.ms, took_ms))
+    last_slow = { ms: took_ms, at: now }
+    return is_unusual
   }
 }
 

@@ -28,7 +28,8 @@ export const RETRY_DELAY_MS = 24 * 60 * 60 * 1000
 
 /**
  * Performs the changes that are due at this time of the engine's clock or earlier, in order of their time. If a change
- * throws an exception, the host gets the exception, the change is scheduled again a day later, and the others happen.
+ * throws an exception, the change is scheduled again a day later, the host gets the exception, and the others happen.
+ * The next attempt does not repeat what was saved before the exception.
  */
 export function runDue(engine: Engine, until_ms: number): void {
   for (;;) {
@@ -39,8 +40,8 @@ export function runDue(engine: Engine, until_ms: number): void {
     try {
       KINDS[kind].perform(engine, id)
     } catch (error) {
-      engine.hooks.onFailure(error, change)
       scheduleAt(engine, { kind, id, due_ms: until_ms + RETRY_DELAY_MS })
+      engine.hooks.onFailure(error, change)
     }
   }
 }

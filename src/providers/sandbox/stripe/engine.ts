@@ -27,8 +27,8 @@ export type EngineSettings = {
 }
 
 /**
- * What the host adds. The engine calls the hooks while it performs a request or a scheduled change. `journal.ts` says
- * when the host may act on them.
+ * What the host adds. The engine calls the hooks while it performs a request or a scheduled change, after it has saved
+ * objects, so a hook must not throw. `journal.ts` says when the host may act on them.
  */
 type EngineHooks = {
   /** Whether no event is made for the change that happens now. */

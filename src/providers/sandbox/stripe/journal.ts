@@ -7,13 +7,14 @@ import type { Version } from './versions.ts'
 /**
  * Where the host keeps the lines. The engine does not change a line that it has appended.
  *
- * - Only one engine writes to a journal, unless the host locks the journal and first replays the lines of others.
+ * - Only one engine writes to a journal. After the lines of another engine, the host replays the whole journal into a
+ *   new one: `replay.ts` knows only versions that it has replayed.
  * - The engine calls `append` within a change, so `append` must not throw: state and journal would differ. If a line
  *   cannot be kept, the host remembers that until the call of the engine returns.
  * - If a line or a commit fails, the host discards the engine, and replays the journal into a new one.
  * - The host sends responses, events and effects only after the lines are committed.
  *
- * The emulator does neither of the last two: a crash or a full disk may cost it the last lines.
+ * The emulator does neither of the last two: a crash may cost it the last lines, and a full disk all lines that follow.
  */
 export type Journal = { append(line: JournalLine): void }
 
