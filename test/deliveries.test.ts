@@ -68,6 +68,7 @@ describe('a delivery', () => {
       timestamp: event.created_at,
       sequence: 2,
       tenant_id: client.tenant_id,
+      livemode: true,
       data: event.data,
     })
     const [, delivery] = await deliveriesOf(client, endpoint.id)

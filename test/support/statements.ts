@@ -61,7 +61,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'what waits since a switch of the database',
     tables: ['jobs', 'messages', 'ledger_accounts'],
-    part: /from ledger_accounts where name = \$\d+ and balance_minor < reserved_minor|from messages m where m\.open and m\.status in .+ and m\.created_at < .+ order by m\.tenant_id|select j\.queue, count\(\*\) ?(::integer )?as jobs from jobs j where j\.finished_at is null and|^ ?select count\(\*\) ?(::integer )?from jobs j where j\.finished_at is null and j\.created_at < s\.switched_at and|^ ?select count\(\*\) ?(::integer )?as running from jobs|^ ?select from jobs j where j\.finished_at is null and \( ?j\.queue = \$\d+ and j\.operation = \$\d+ and j\.unknown_since is null and j\.created_at <|^ ?update database_switches set released_at/,
+    part: /from ledger_accounts where name = \$\d+ and balance_minor < reserved_minor|from messages m where m\.open and m\.status in .+ and m\.created_at < .+ order by m\.tenant_id|select j\.queue, count\(\*\) ?(::integer )?as jobs from jobs j where j\.finished_at is null and|^ ?select count\(\*\) ?(::integer )?from jobs j where j\.finished_at is null and j\.created_at < s\.switched_at and|^ ?select count\(\*\) ?(::integer )?as running from jobs|^ ?select from jobs j where j\.finished_at is null and \( ?j\.queue = \$\d+ and j\.operation = \$\d+ and j\.unknown_since is null and case when j\.created_at <|^ ?update database_switches set released_at/,
     reason: 'a switch concerns all tenants',
   },
   {
