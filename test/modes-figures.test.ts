@@ -16,7 +16,7 @@ import { claimUnreportedSms } from '#domain/messages/unreported.ts'
 import { countParked } from '#domain/notifications/notification.ts'
 import { findOldestDueAges } from '#domain/operations/oldest-due.ts'
 import { findOverview } from '#domain/operations/overview.ts'
-import { findOutages, writeOutages } from '#domain/operations/provider-outages.ts'
+import { findOutages, findOutagesOfQueues, writeOutages } from '#domain/operations/provider-outages.ts'
 import { findAllDrifts, findParkedNotifications } from '#domain/operations/unresolved.ts'
 import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
 import { countDrifts } from '#domain/reconciliation/drift.ts'
@@ -263,6 +263,7 @@ describe('an outage', () => {
     const shown = async () => ({
       live: (await findOutages(sql)).map(({ title }) => title),
       test: (await findOutages(sql, false)).map(({ title }) => title),
+      listed: (await findOutagesOfQueues(sql)).get('payments'),
       waiting: await Promise.all(
         [tenant_id, twin_id].map(async (id) =>
           (await findOverview(sql, id)).attention.flatMap(({ outage }) => outage?.text ?? []),
@@ -272,20 +273,22 @@ describe('an outage', () => {
     await report('stripe test')
     // Only a job of the mode that waits for the provider makes failed calls an outage.
     const live = await insertJob(sql, { tenant_id })
-    expect(await shown()).toEqual({ live: [], test: [], waiting: [[], []] })
+    expect(await shown()).toEqual({ live: [], test: [], listed: [], waiting: [[], []] })
     await sql`delete from jobs where id = ${live}`
     await insertJob(sql, { tenant_id: twin_id })
     expect(await shown()).toEqual({
       live: [],
       test: ['Stripe in test mode'],
+      listed: ['Stripe in test mode does not answer'],
       waiting: [[], ['Stripe in test mode does not answer']],
     })
     await report('stripe')
-    expect(await shown()).toEqual({ live: [], test: [], waiting: [[], []] })
+    expect(await shown()).toEqual({ live: [], test: [], listed: [], waiting: [[], []] })
     await insertJob(sql, { tenant_id })
     expect(await shown()).toEqual({
       live: ['Stripe'],
       test: [],
+      listed: ['Stripe does not answer'],
       waiting: [['Stripe does not answer'], []],
     })
     await sql`delete from jobs`

@@ -2,6 +2,8 @@
 import { expect } from 'vitest'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { keysCommand } from '#commands/keys.ts'
+import { queuesCommand } from '#commands/queues.ts'
+import { findPauses } from '#domain/jobs/pauses.ts'
 import { createModeCache } from '#domain/modes.ts'
 import { ensureTenant, ensureTwin, findTenant, listTenants } from '#domain/tenants.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
@@ -52,13 +54,35 @@ test('a key of test mode is created by the command, for a twin that its first ke
   const twin = (await findTenant(world.sql, 'shop', 'test'))!
   expect(body).toMatchObject({ tenant_id: twin.id, livemode: false })
   const listed = await run('list', '--tenant', 'shop', '--mode', 'test')
-  expect(listed.stdout).toContain(`Contact of shop (test mode): none\n`)
+  expect(listed.stdout).toContain(`Contact of shop/test: none\nId of shop/test: ${twin.id}\n`)
   expect((await run('list', '--tenant', 'shop')).stdout).toContain('shop has no keys.')
   const [, id] = /([0-9a-f-]{36}) {2}\.\.\./.exec(listed.stdout)!
   const rotated = await run('rotate', '--tenant', 'shop', '--mode', 'test', '--id', id!)
   expect(rotated.stdout).toContain('sk_test_shop_')
+  const mistyped = await run('create', '--tenant', 'shpo', '--mode', 'test', '--scopes', 'all')
+  expect([mistyped.code, await findTenant(world.sql, 'shpo', 'live')]).toEqual([1, undefined])
+  expect(mistyped.stderr).toBe('There is no tenant "shpo". Its first key of live mode creates it.\n')
   const unknown = await run('list', '--tenant', 'shop', '--mode', 'demo')
   expect([unknown.code, unknown.stderr]).toEqual([1, '--mode must be live or test.\n'])
+})
+
+test('commands name a twin by the slug of its tenant and "/test"', async ({ world }) => {
+  const { sql } = world
+  const tenant = await ensureTenant(sql, 'paused')
+  const twin = await ensureTwin(sql, tenant)
+  const run = (...args: string[]) => runHere(queuesCommand, args, { DATABASE_URL: world.config.DATABASE_URL })
+  const pausedIds = async () => (await findPauses(sql)).map(({ tenant_id }) => tenant_id)
+  for (const name of ['paused', 'paused/test'])
+    expect((await run('pause', '--tenant', name, '--reason', 'checks')).code).toBe(0)
+  expect(await pausedIds()).toEqual([tenant.id, twin.id])
+  const { stdout } = await run('list')
+  expect(stdout.match(/PAUSED {2}tenant \S+/g)).toEqual(['PAUSED  tenant paused', 'PAUSED  tenant paused/test'])
+  await run('resume', '--tenant', 'paused')
+  expect(await pausedIds()).toEqual([twin.id])
+  await run('resume', '--tenant', twin.id)
+  expect(await pausedIds()).toEqual([])
+  const missing = await run('pause', '--tenant', 'paused/tset', '--reason', 'checks')
+  expect(missing.stderr).toBe('There is no tenant "paused/tset".\n')
 })
 
 test('a tenant has one twin, which has none, and lists of tenants leave twins out', async ({ world }) => {

@@ -1,11 +1,10 @@
 // Resolves the arguments of commands.
-import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { parseTime } from '#core/time.ts'
 import { MAX_REASON_LENGTH, reasonText } from '#domain/jobs/reason.ts'
-import { findSlugs, findTenant } from '#domain/tenants.ts'
+import { findTenantId } from '#domain/tenants.ts'
 
 /** The command of this name. Errors: ConfigError if it does not exist. */
 export function findCommand<T>(commands: Readonly<Record<string, T>>, name: string): T {
@@ -92,16 +91,9 @@ export async function resolveQueueAndTenant(
   }
 }
 
-/**
- * The id of a tenant: of the live tenant with this slug, or of any tenant with this id. Errors: ConfigError if it does
- * not exist.
- */
-export async function resolveTenant(sql: Sql, slug_or_id: string): Promise<string> {
-  const { data: id } = z.uuid().toLowerCase().safeParse(slug_or_id)
-  const [found] =
-    id === undefined
-      ? [(await findTenant(sql, slug_or_id, 'live'))?.id]
-      : (await findSlugs(sql, [id])).keys().toArray()
-  if (found === undefined) throw new ConfigError(`There is no tenant "${slug_or_id}".`)
+/** The id of the tenant with this name, or with this id. Errors: ConfigError if it does not exist. */
+export async function resolveTenant(sql: Sql, name_or_id: string): Promise<string> {
+  const found = await findTenantId(sql, name_or_id)
+  if (found === undefined) throw new ConfigError(`There is no tenant "${name_or_id}".`)
   return found
 }

@@ -53,7 +53,7 @@ resolve  records the outcome of the call of an open job.
 
 A parked job does not run again until you retry it: its attempts crashed too often, or its stored data cannot be read. A
 notification of an object that is not stored yet is open, not parked, and is retried automatically.
---tenant names a live tenant by its slug, or any tenant by its id.
+--tenant names a tenant by its slug, its twin in test mode by <slug>/test, and either by its id.
 Each act needs --reason and is recorded with --by (default: your user name). --json prints JSON.
 DATABASE_URL names the database. Default: the database of the \`npm start\` that runs in this folder.`
 

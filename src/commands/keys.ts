@@ -22,6 +22,7 @@ import {
   setEmailDomains,
   setSmsSenders,
   setTenantContact,
+  tenantName,
   type Tenant,
 } from '#domain/tenants.ts'
 import { refuseSurplus, requireOption } from './arguments.ts'
@@ -46,7 +47,7 @@ const HELP = `sluice keys: the API keys of a tenant, its contact, its email doma
 Each command takes --mode test, for the keys and settings of the tenant's twin in test mode.
 
 create   creates a key and prints it, once. Creates the tenant if it does not exist. --scopes all: every scope.
-         --mode test: a key of test mode, sk_test_..., which moves no money. Creates the twin if it does not exist.
+         --mode test: a key of test mode, sk_test_..., which moves no money, of a tenant that exists. Creates its twin if there is none.
 rotate   creates a key with the same name, scopes and expiry; the old key works for --grace seconds more (default 3600).
 revoke   the key stops working everywhere within a second.
 contact  sets the email address that is notified when the tenant has to act, for example when a webhook endpoint was
@@ -131,17 +132,25 @@ async function create(sql: Sql, slug: string, mode: Mode, values: KeyOptions): P
   if (name === undefined)
     throw new ConfigError('--name must be one line of 1 to 255 characters, without control characters')
   const expires_at = values.expires === undefined ? null : expiryOf(values.expires)
-  const live = await ensureTenant(sql, slug)
-  const tenant = mode === 'live' ? live : await ensureTwin(sql, live)
+  const tenant = mode === 'live' ? await ensureTenant(sql, slug) : await twinOf(sql, slug)
   const requested = { name, scopes, expires_at }
   const key = await createApiKey(sql, tenant, requested, actorOf(tenant))
-  print(`Key ${key.id} of ${nameOf(tenant)} (${tenant.id}), shown only now:\n\n  ${key.secret}\n`)
+  print(`Key ${key.id} of ${tenantName(tenant)} (${tenant.id}), shown only now:\n\n  ${key.secret}\n`)
+}
+
+/** The twin, which is created on first use. Errors: ConfigError if the tenant does not exist, or cannot have a twin. */
+async function twinOf(sql: Sql, slug: string): Promise<Tenant> {
+  const live = await findTenant(sql, slug, 'live')
+  if (live === undefined)
+    throw new ConfigError(`There is no tenant "${slug}". Its first key of live mode creates it.`)
+  return await ensureTwin(sql, live)
 }
 
 async function show(sql: Sql, tenant: Tenant): Promise<void> {
-  print(`Contact of ${nameOf(tenant)}: ${tenant.contact_email ?? 'none'}`)
+  print(`Contact of ${tenantName(tenant)}: ${tenant.contact_email ?? 'none'}`)
+  print(`Id of ${tenantName(tenant)}: ${tenant.id}`)
   const keys = await listApiKeys(sql, tenant.id)
-  if (keys.length === 0) return print(`${nameOf(tenant)} has no keys.`)
+  if (keys.length === 0) return print(`${tenantName(tenant)} has no keys.`)
   for (const key of keys) {
     const state =
       key.revoked_at !== null
@@ -162,7 +171,7 @@ async function rotate(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<voi
   if (key === undefined) throw new ConfigError('There is no such key, or the key is revoked or expired.')
   const ends = key.expires_at === null ? '' : `, expires ${key.expires_at}`
   print(
-    `Key ${key.id} of ${nameOf(tenant)}${ends}, shown only now; the old key works for ${grace_s} s more:\n\n  ${key.secret}\n`,
+    `Key ${key.id} of ${tenantName(tenant)}${ends}, shown only now; the old key works for ${grace_s} s more:\n\n  ${key.secret}\n`,
   )
 }
 
@@ -175,7 +184,7 @@ async function revoke(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<voi
 async function setContact(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
   const contact_email = contactOf(values)
   await setTenantContact(sql, tenant.id, contact_email, actorOf(tenant))
-  print(`Contact of ${nameOf(tenant)}: ${contact_email ?? 'none'}`)
+  print(`Contact of ${tenantName(tenant)}: ${contact_email ?? 'none'}`)
 }
 
 async function showOrSetDomains(
@@ -194,7 +203,7 @@ async function showOrSetDomains(
     )
   const domains = await findEmailDomains(sql, tenant.id)
   const view = domains === null ? defaultDomains(EMAIL_FROM_DOMAINS) : domains.join(', ') || 'none'
-  print(`Domains of ${nameOf(tenant)}: ${view}`)
+  print(`Domains of ${tenantName(tenant)}: ${view}`)
 }
 
 /**
@@ -217,7 +226,7 @@ async function showOrSetSenders(sql: Sql, tenant: Tenant, values: KeyOptions): P
     await setSmsSenders(sql, tenant.id, requested && [...new Set(requested)], actorOf(tenant))
   const senders = await findSmsSenders(sql, tenant.id)
   const view = senders === null ? 'any' : senders.join(', ') || 'none of its own'
-  print(`Senders of SMS of ${nameOf(tenant)}: ${view}`)
+  print(`Senders of SMS of ${tenantName(tenant)}: ${view}`)
 }
 
 /** The list to store. Null: the default (`--default`). Undefined: no option is given, and nothing is stored. */
@@ -238,11 +247,6 @@ function parseList(
       `--only must be 1 to ${MAX_EMAIL_DOMAINS} ${what}${invalid === undefined ? '' : `; "${invalid}" is not one`}`,
     )
   return entries
-}
-
-/** The slug, and the mode if it is test. */
-function nameOf({ slug, mode }: Tenant): string {
-  return mode === 'live' ? slug : `${slug} (test mode)`
 }
 
 function actorOf({ id }: Tenant): Actor {

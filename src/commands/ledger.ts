@@ -37,7 +37,7 @@ fail-payout  proposes to fail a payout, whatever its status at the processor, an
 list         lists proposals, newest first. --state: one of ${proposalState.options.join(', ')}.
 cancel       withdraws your own proposal.
 
---tenant names a live tenant by its slug, or any tenant by its id.
+--tenant names a tenant by its slug, its twin in test mode by <slug>/test, and either by its id.
 --by names the proposing operator by the dashboard's email address: the proposer cannot confirm. A proposal expires
 after ${EXPIRES_HOURS} hours.
 --json prints JSON. Each act is in the audit log, with your user name on this machine.

@@ -29,7 +29,7 @@ pause   pauses a queue, a tenant, or a tenant in a queue. Requests are still acc
         second no new call to a provider starts; a call in progress finishes.
 resume  ends this pause. Other pauses, such as one of the whole tenant, stay.
 
---tenant names a live tenant by its slug, or any tenant by its id.
+--tenant names a tenant by its slug, its twin in test mode by <slug>/test, and either by its id.
 Queues: ${QUEUES.join(', ')}.
 --json prints JSON. DATABASE_URL names the database. Default: the database of the \`npm start\` that runs in this folder.`
 

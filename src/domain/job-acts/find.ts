@@ -13,6 +13,7 @@ import {
   resourceOf,
   type ResourceName,
 } from '../resources.ts'
+import { tenantNameColumn } from '../tenants.ts'
 
 const resource_name = z.enum(RESOURCE_NAMES)
 
@@ -285,7 +286,7 @@ export function jobErrorMessage(sql: Sql | Tx, error: 'error' | 'j.last_error'):
 /** The columns in lists of the job `j` of the tenant `t`. */
 export function listedColumns(sql: Sql | Tx): Fragment {
   return sql`
-    j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked,
+    j.id, ${tenantNameColumn(sql)} as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked,
     j.state in ('ready', 'unknown') and j.finished_at is null and j.run_at < 'infinity' and exists (
       select from only pauses u
       where (u.queue is null or u.queue = j.queue) and (u.tenant_id is null or u.tenant_id = j.tenant_id)

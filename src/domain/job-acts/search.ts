@@ -23,6 +23,7 @@ import {
   type JobSection,
   type JobSource,
 } from './matching.ts'
+import { findTenantId } from '../tenants.ts'
 import { findNamedJobs, type NamedJobs } from './named.ts'
 
 /** The maximum number of jobs that a page reads from each table, matching or not. */
@@ -41,7 +42,7 @@ const ONE_SNAPSHOT = 'isolation level repeatable read read only'
 const MAX_SORTED = 5_000
 
 /**
- * `tenant`: the slug of a live tenant, or an id. Without a tenant, a row or a text, only jobs of live mode are found.
+ * `tenant`: its name for operators (see `tenantName`), or its id. Without a tenant, a row or a text, only jobs of live mode are found.
  * `search`: see `findNamedJobs`; a text that names nothing is searched in errors and request ids.
  */
 export const jobFiltersSchema = z.strictObject({
@@ -162,14 +163,8 @@ async function limitTime(tx: Tx): Promise<void> {
 
 async function prepare(sql: Tx, search: JobSearch): Promise<PreparedSearch | undefined> {
   const { tenant, search: text, ...conditions } = jobFiltersSchema.parse(search)
-  const [found_tenant] =
-    tenant === undefined
-      ? []
-      : await sql<
-          { id: string }[]
-        >`select id from tenants where (slug = ${tenant} and mode = 'live') or id::text = ${tenant} limit 1`
-  if (tenant !== undefined && found_tenant === undefined) return undefined
-  const tenant_id = found_tenant?.id
+  const tenant_id = tenant === undefined ? undefined : await findTenantId(sql, tenant)
+  if (tenant !== undefined && tenant_id === undefined) return undefined
   const named = await findNamedJobs(sql, { text, resource_id: conditions.resource_id, tenant_id })
   const rare = rareState(sql, conditions.state)
   const [found] =

@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import type { Sql, Tx } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
+import { tenantNameColumn } from '../tenants.ts'
 import { actorName, appending, type Actor, type AuditAct } from '../people/audit-log.ts'
 
 /** The target of a pause: a queue, a tenant, or both. */
@@ -54,7 +55,7 @@ export type Pause = z.output<typeof pauseSchema>
 /** All pauses, oldest first. */
 export async function findPauses(sql: Sql): Promise<Pause[]> {
   return await sql<Pause[]>`
-    select p.queue, t.slug as tenant, p.tenant_id, p.reason, p.actor, p.created_at as since
+    select p.queue, ${tenantNameColumn(sql)} as tenant, p.tenant_id, p.reason, p.actor, p.created_at as since
     from only pauses p left join tenants t on t.id = p.tenant_id order by p.created_at, p.queue, t.slug`
 }
 

@@ -200,14 +200,16 @@ export async function findOutages(sql: Sql, livemode = true): Promise<Outage[]> 
   })
 }
 
-/** The texts of the outages that concern the jobs of each queue. */
+/** The texts of the outages of both modes that concern the jobs of each queue. */
 export async function findOutagesOfQueues(sql: Sql): Promise<Map<QueueName, string[]>> {
-  const outages = await findOutages(sql)
+  const outages = [...(await findOutages(sql)), ...(await findOutages(sql, false))]
+  const concerns = (outage: Outage, call: (typeof CALLS)[number]) =>
+    concernsCall(outage, call, true) || concernsCall(outage, call, false)
   return new Map(
     QUEUES.map((queue) => [
       queue,
       outages
-        .filter((outage) => CALLS.some((call) => call.queue === queue && concernsCall(outage, call)))
+        .filter((outage) => CALLS.some((call) => call.queue === queue && concerns(outage, call)))
         .map(({ provider, problem, operations }) => outageText(provider, problem, operations)),
     ]),
   )

@@ -6,7 +6,7 @@ import { requireResource } from '#api/refusals.ts'
 import { findJob, jobDetailSchema } from '#domain/job-acts/find.ts'
 import { countJobs, jobFiltersSchema, jobPageSchema, searchJobs } from '#domain/job-acts/search.ts'
 import { actFilterSchema } from '#domain/operator-acts/act.ts'
-import { findTenant } from '#domain/tenants.ts'
+import { findTenantId } from '#domain/tenants.ts'
 import type { DashboardContext } from '../../context.ts'
 
 const searchQuery = jobFiltersSchema.extend({
@@ -41,8 +41,7 @@ export function jobRoutes(root: FastifyInstance, { gate }: DashboardContext): vo
     { schema: { querystring: jobFiltersSchema, response: { 200: countSchema } } },
     async ({ query, sql }) => {
       const { tenant, ...filters } = query
-      const slug = tenant === undefined || z.uuid().safeParse(tenant).success ? undefined : tenant
-      const tenant_id = slug === undefined ? tenant : (await findTenant(sql, slug, 'live'))?.id
+      const tenant_id = tenant === undefined ? undefined : await findTenantId(sql, tenant)
       // An act supports fewer filters than a search. If it supports these, only jobs that an act may match are counted.
       const parsed = actFilterSchema.safeParse({ ...filters, ...(tenant_id && { tenant_id }) })
       const unknown_tenant = tenant !== undefined && tenant_id === undefined
