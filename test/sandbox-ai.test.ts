@@ -39,16 +39,32 @@ describe('an answer that would be too long is cut off', () => {
     expect(output_tokens).toBe(MAX_CONTENT_LENGTH / 4)
   })
 
-  anyTest('of references to the schema itself, which grow with each level', () => {
-    const { content, finish_reason } = answerOf(propertiesOf(100, { $ref: '#' }))
-    expect(content!.length).toBeLessThanOrEqual(MAX_CONTENT_LENGTH)
-    expect(finish_reason).toBe('length')
-  })
-
   anyTest('at the requested number of tokens, if that is less', () => {
     const { content, finish_reason } = answerOf(LONG_STRING, 10)
     expect([content, finish_reason]).toEqual([`"text${'.'.repeat(35)}`, 'length'])
   })
+})
+
+anyTest('an answer has a limited number of values', () => {
+  const { content, finish_reason } = answerOf({
+    $defs: { a: itemsOf({ $ref: '#/$defs/a' }) },
+    $ref: '#/$defs/a',
+  })
+  expect(finish_reason).toBe('stop')
+  expect(content!.match(/\[|null/g)!.length).toBeLessThanOrEqual(10_000)
+})
+
+anyTest('no more parts of a schema are read than an answer may have values', () => {
+  let read = 0
+  const parts = [{ $ref: '#/$defs/a' }, { $ref: '#/$defs/a' }, ...Array<boolean>(940).fill(true)]
+  const counted = new Proxy(parts, {
+    get(target, name) {
+      if (/^\d+$/.test(String(name))) read += 1
+      return Reflect.get(target, name) as unknown
+    },
+  })
+  answerOf({ $defs: { a: { allOf: counted } }, $ref: '#/$defs/a' })
+  expect(read).toBeLessThanOrEqual(10_000 + 24)
 })
 
 anyTest('a long string that fits is complete', () => {

@@ -59,7 +59,7 @@ export function tokensOf(text: string): number {
 function jsonFor({ name, schema }: NonNullable<CompletionInput['format']>, text: string): unknown {
   const label = (schema['properties'] as { label?: Schema } | undefined)?.label
   if (name !== 'classify' || !Array.isArray(label?.['enum']))
-    return valueOf(schema, { schema, resolved: new Map(), values_left: MAX_VALUES, characters: 0 }, 0)
+    return valueOf(schema, { schema, targets: new Map(), values_left: MAX_VALUES, characters: 0 }, 0)
   const labels = label['enum'].map(String)
   return { label: labels.find((each) => text.includes(each)) ?? labels[0] }
 }
@@ -97,15 +97,17 @@ export function completionBody(
  * The complete schema, the targets of its references, the number of values that may still be generated, and the number
  * of characters that were.
  */
-type Root = { schema: Schema; resolved: Map<Schema, Schema>; values_left: number; characters: number }
+type Root = { schema: Schema; targets: Map<string, unknown>; values_left: number; characters: number }
 
-/**
- * A value from the defaults, enums and types of a schema. Once the value is longer than an answer may be, the rest is
- * null: the answer is cut off before it.
- */
+/** Whether the answer is as long, or took as much work, as an answer may. Every loop over parts of a schema ends then. */
+function isSpent({ values_left, characters }: Root): boolean {
+  return values_left <= 0 || characters > MAX_CONTENT_LENGTH
+}
+
+/** A value from the defaults, enums and types of a schema. What follows a spent answer is left out of it. */
 function valueOf(value: unknown, root: Root, level: number): unknown {
-  if (typeof value !== 'object' || value === null || level > MAX_DEPTH || root.values_left-- <= 0) return null
-  if (root.characters > MAX_CONTENT_LENGTH) return null
+  root.values_left--
+  if (typeof value !== 'object' || value === null || level > MAX_DEPTH || isSpent(root)) return null
   if ('default' in value) return counted(value.default, root)
   const schema = resolved(value as Schema, root)
   if ('default' in schema) return counted(schema['default'], root)
@@ -116,7 +118,7 @@ function valueOf(value: unknown, root: Root, level: number): unknown {
     if (Array.isArray(choices)) return valueOf(choices[0], root, level + 1)
   }
   if (Array.isArray(schema['allOf'])) {
-    const parts = schema['allOf'].map((part) => valueOf(part, root, level + 1))
+    const parts = valuesOf(schema['allOf'], root, level + 1)
     // The parts of an object may have no type, and then are texts.
     const objects = parts.filter(isObject)
     return objects.length > 0 ? (Object.assign({}, ...objects) as unknown) : (parts[0] ?? null)
@@ -129,18 +131,19 @@ function valueOfType(schema: Schema, root: Root, level: number): unknown {
   switch (Array.isArray(type) ? type[0] : (type ?? (properties === undefined ? 'string' : 'object'))) {
     case 'object': {
       const defined = (properties ?? {}) as Record<string, unknown>
-      const names = new Set([
-        ...Object.keys(defined),
-        ...(Array.isArray(required) ? required.map(String) : []),
-      ])
-      return Object.fromEntries(
-        Array.from(names, (name) => [counted(name, root), valueOf(defined[name] ?? {}, root, level + 1)]),
-      )
+      const values = new Map<string, unknown>()
+      for (const names of [Object.keys(defined), Array.isArray(required) ? required : []])
+        for (const name of names.map(String)) {
+          if (isSpent(root)) break
+          if (!values.has(name))
+            values.set(counted(name, root), valueOf(defined[name] ?? {}, root, level + 1))
+        }
+      return Object.fromEntries(values)
     }
-    case 'array':
-      return Array.from({ length: Math.min(numberOf(schema, 'minItems', 0), MAX_ITEMS) }, () =>
-        valueOf(items ?? {}, root, level + 1),
-      )
+    case 'array': {
+      const length = Math.min(numberOf(schema, 'minItems', 0), MAX_ITEMS)
+      return valuesOf(Array<unknown>(length).fill(items ?? {}), root, level + 1)
+    }
     case 'integer':
     case 'number': {
       const min = numberOf(schema, 'minimum', Math.min(0, numberOf(schema, 'maximum', 0)))
@@ -161,6 +164,15 @@ function valueOfType(schema: Schema, root: Root, level: number): unknown {
   }
 }
 
+function valuesOf(schemas: unknown[], root: Root, level: number): unknown[] {
+  const values: unknown[] = []
+  for (const schema of schemas) {
+    if (isSpent(root)) break
+    values.push(valueOf(schema, root, level))
+  }
+  return values
+}
+
 /** Adds the length of a part to the generated characters. */
 function counted<Part>(part: Part, root: Root): Part {
   root.characters += JSON.stringify(part).length
@@ -169,23 +181,26 @@ function counted<Part>(part: Part, root: Root): Part {
 
 /** The target of a schema's reference; without one the schema itself. */
 function resolved(schema: Schema, root: Root): Schema {
-  const target = root.resolved.get(schema) ?? resolve(schema, root.schema)
-  root.resolved.set(schema, target)
-  return target
-}
-
-function resolve(schema: Schema, root: Schema): Schema {
   let found: unknown = schema
   for (let steps = 0; steps < MAX_DEPTH; steps++) {
     const reference = (found as Schema)['$ref']
     if (typeof reference !== 'string') break
-    found = reference
-      .split('/')
-      .slice(1)
-      .reduce<unknown>((part, name) => (part as Schema | undefined)?.[name], root)
+    found = targetOf(reference, root)
     if (typeof found !== 'object' || found === null) return {}
   }
   return found as Schema
+}
+
+/** Each reference is followed once, however often a schema has it. */
+function targetOf(reference: string, { schema, targets }: Root): unknown {
+  if (!targets.has(reference)) {
+    const [, ...path] = reference.split('/')
+    targets.set(
+      reference,
+      path.reduce<unknown>((part, name) => (part as Schema | undefined)?.[name], schema),
+    )
+  }
+  return targets.get(reference)
 }
 
 function isObject(value: unknown): value is object {
