@@ -23,7 +23,7 @@ async function store(
     from: 'shop@example.com',
     subject: text.slice(0, 10),
     text,
-    html: null,
+    html: text,
   } as const
   const vault = createVault(env['ENCRYPTION_KEY']!)
   await sql.begin((tx) =>
@@ -42,13 +42,25 @@ test('an inbox keeps the newest messages, by their bytes', async ({ world }) => 
   const { tenant_id } = await world.clientOf({ mode: 'test' })
   const max_bytes = 10_000
   for (let nth = 0; nth < 12; nth++)
-    await store(world, tenant_id, { to: 'ada@example.com', text: `${nth} `.padEnd(1_500, 'x'), max_bytes })
+    await store(world, tenant_id, { to: 'ada@example.com', text: `${nth} `.padEnd(750, 'x'), max_bytes })
   const vault = createVault(env['ENCRYPTION_KEY']!)
   const kept = await findInInbox(sql, vault, tenant_id, { limit: 100 })
   const [sum] = await sql<{ bytes: number }[]>`
     select sum(octet_length(content))::integer as bytes from sandbox_messages where tenant_id = ${tenant_id}`
   expect(sum!.bytes).toBeLessThanOrEqual(max_bytes)
   expect(kept.map(({ text }) => Number.parseInt(text!, 10))).toEqual([11, 10, 9, 8])
+})
+
+test('an email of any characters fits, and control characters are replaced', async ({ world }) => {
+  const { tenant_id } = await world.clientOf({ mode: 'test' })
+  for (const text of ['\u0001', '"', '\n', '\u4E2D', '\uD83D\uDE00']) {
+    await store(world, tenant_id, { to: 'ada@example.com', text: text.repeat(120_000) })
+    const vault = createVault(world.env['ENCRYPTION_KEY']!)
+    const [newest] = await findInInbox(world.sql, vault, tenant_id, { limit: 1 })
+    expect(newest!.html).toBe(newest!.text)
+    const shown = text === '\u0001' ? '\uFFFD' : text
+    expect(newest!.text).toBe(shown.repeat(100_000 / text.length))
+  }
 })
 
 test('a search for a recipient opens the newest messages only', async ({ world }) => {

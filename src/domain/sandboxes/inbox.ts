@@ -11,6 +11,9 @@ const MAX_MESSAGES = 1_000
 const MAX_BYTES = 32 * 1024 * 1024
 /** A longer text is cut: the inbox shows what was sent, and is no archive. */
 const MAX_TEXT_LENGTH = 100_000
+/** Shown as this character. In JSON, each of them would be six times as long. */
+const CONTROL_CHARACTERS = /[^\P{Cc}\t\n\r]/gu
+const REPLACEMENT = '\uFFFD'
 /** The newest messages among which a search opens those to a recipient: their contents are sealed. */
 const SEARCHED = { messages: 200, bytes: 4 * 1024 * 1024 }
 
@@ -49,7 +52,8 @@ export async function storeInInbox(
 ): Promise<void> {
   const { channel, direction, reference, person, sender, status, keyword, ...content } = message
   const id = newId()
-  const cut = (text: string | null) => text && text.slice(0, MAX_TEXT_LENGTH).toWellFormed()
+  const cut = (text: string | null) =>
+    text && text.slice(0, MAX_TEXT_LENGTH).toWellFormed().replaceAll(CONTROL_CHARACTERS, REPLACEMENT)
   const kept: InboxContent = { ...content, text: cut(content.text), html: cut(content.html) }
   const sealed = vault.seal(JSON.stringify(kept), contentContext(tenant_id, id))
   await tx`
