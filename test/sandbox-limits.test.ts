@@ -4,7 +4,7 @@ import type { Config } from '#core/config.ts'
 import { newId } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
 import { createVault } from '#core/secrets.ts'
-import { endAct, findActEnd, requestSandboxAct } from '#domain/sandboxes/acts.ts'
+import { endAct, findActEnd, findOpenActs, requestSandboxAct } from '#domain/sandboxes/acts.ts'
 import { pruneNextSandbox } from '#domain/sandboxes/retention.ts'
 import { NoAnswer } from '#providers/http.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
@@ -262,6 +262,13 @@ describe('records', () => {
       expect(job!.state).toMatch(/^(ready|running)$/)
       expect(JSON.stringify(job!.last_error)).toContain('a newer version has written the sandbox')
     })
+    // Changes that cannot be performed here do not keep those of other sandboxes waiting.
+    await sql`update sandboxes set due_at = now() - interval '1 hour' where tenant_id = ${client.tenant_id}`
+    await eventually(async () => {
+      const [due] = await sql<{ is_postponed: boolean }[]>`
+        select due_at > now() - interval '1 minute' as is_postponed from sandboxes where tenant_id = ${client.tenant_id}`
+      expect(due!.is_postponed).toBe(true)
+    })
     await sql`update sandboxes set format = 1 where tenant_id = ${client.tenant_id}`
     await paymentIn(client, id, 'captured')
   })
@@ -274,6 +281,22 @@ describe('records', () => {
     expect(failure).toBeInstanceOf(NoAnswer)
     expect(failure).toMatchObject({ sent: false, message: expect.stringContaining('unheard_of') })
   })
+})
+
+test('acts are carried out one of each tenant at a time, the oldest first', async ({ world }) => {
+  const tenants = [await newTenant(world), await newTenant(world)]
+  const found = world.sql.begin(async (tx) => {
+    await tx`
+      insert into sandbox_acts (tenant_id, id, act, reference, created_at)
+      select tenant_id, uuidv7(), 'pay', nth, now() - nth * interval '1 minute'
+      from unnest(${tenants}::uuid[]) tenant_id, generate_series(1, 3) nth`
+    const acts = await findOpenActs(tx, 10)
+    const [oldest] = await tx<{ ids: string[] }[]>`
+      select array_agg(id) as ids from sandbox_acts where reference = '3' and tenant_id = any(${tenants}::uuid[])`
+    expect(new Set(acts.map(({ id }) => id))).toEqual(new Set(oldest!.ids))
+    throw new Error('undo')
+  })
+  await expect(found).rejects.toThrow('undo')
 })
 
 test('a sandbox that cannot be pruned keeps no other waiting', async ({ world }) => {

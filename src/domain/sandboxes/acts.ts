@@ -34,10 +34,17 @@ export async function findActEnd(
   return end
 }
 
-/** The acts that wait, the oldest first. */
-export async function findOpenActs(sql: Sql, limit: number): Promise<{ tenant_id: string; id: string }[]> {
+/** The oldest act that waits of each of some tenants, drawn at random: one that cannot begin keeps no other waiting. */
+export async function findOpenActs(
+  sql: Sql | Tx,
+  tenants: number,
+): Promise<{ tenant_id: string; id: string }[]> {
   return await sql<{ tenant_id: string; id: string }[]>`
-    select tenant_id, id from sandbox_acts where done_at is null order by created_at limit ${limit}`
+    select tenant_id, id from (
+      select distinct on (tenant_id) tenant_id, id from sandbox_acts where done_at is null
+      order by tenant_id, created_at
+    ) oldest
+    order by random() limit ${tenants}`
 }
 
 /**

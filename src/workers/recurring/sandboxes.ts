@@ -9,8 +9,9 @@ import { repeatWhileCurrent, together, type Loop } from '../clock.ts'
 import { POLL_INTERVAL_MS, type HasWork } from '../polled-work.ts'
 
 const BATCH_SIZE = 20
-/** The delay before the changes of a sandbox are tried again. */
+/** The delay before the changes of a sandbox are tried again after they failed, and after they could not begin. */
 const RETRY_DELAY_S = 60
+const NOT_STARTED_DELAY_S = 2
 const PRUNE_INTERVAL_MS = 10 * 60_000
 /** So many failures in one run are not those of single sandboxes. */
 const MAX_PRUNE_FAILURES = 20
@@ -66,27 +67,29 @@ async function pruneAll(
  * begin is tried again. A worker whose queues need no ADDRESS_KEY may lack it, and leaves the acts to others.
  */
 async function carryOutActs({ sql, modes, config }: WorkerContext, mustEnd: () => boolean): Promise<void> {
-  if (config.ADDRESS_KEY === undefined) return
-  for (const act of await findOpenActs(sql, BATCH_SIZE)) {
-    if (mustEnd()) return
-    const sandboxes = await modes.sandboxes()
+  const acts = config.ADDRESS_KEY === undefined ? [] : await findOpenActs(sql, BATCH_SIZE)
+  if (acts.length === 0 || mustEnd()) return
+  const sandboxes = await modes.sandboxes()
+  const carryOut = async (act: (typeof acts)[number]) =>
     await sandboxes.carryOutAct(act).catch(async (error: unknown) => {
       if (!(error instanceof NotStarted))
         await endAct(sql, act.tenant_id, act.id, 'The sandbox has failed. Try again.')
     })
-  }
+  await Promise.all(acts.map(carryOut))
 }
 
 /**
- * Performs what is due in some sandboxes. A failure is logged by the host, and keeps no other sandbox waiting. Another
- * worker performs what could not begin here.
+ * Performs what is due in some sandboxes. A failure is logged by the host. A sandbox that fails, or is too busy to begin,
+ * keeps no other waiting.
  */
 async function performDue({ sql, modes }: WorkerContext, mustEnd: () => boolean): Promise<void> {
-  for (const tenant_id of await findDueSandboxes(sql, BATCH_SIZE)) {
-    if (mustEnd()) return
-    const { host } = await modes.sandboxes()
+  const due = await findDueSandboxes(sql, BATCH_SIZE)
+  if (due.length === 0 || mustEnd()) return
+  const { host } = await modes.sandboxes()
+  const perform = async (tenant_id: string) =>
     await host.performDue(tenant_id).catch(async (error: unknown) => {
-      if (!(error instanceof NotStarted)) await postponeChanges(sql, tenant_id, RETRY_DELAY_S)
+      const delay_s = error instanceof NotStarted ? NOT_STARTED_DELAY_S : RETRY_DELAY_S
+      await postponeChanges(sql, tenant_id, delay_s)
     })
-  }
+  await Promise.all(due.map(perform))
 }
