@@ -34,12 +34,26 @@ begin
 end $$;
 create trigger twin_pauses_stay before delete on twin_pauses for each row execute function keep_twin_pause();
 
+-- Jobs do not refer to tenants. A job of a tenant without a row counts as live: it would call the live providers.
+create function refuse_tenant_delete() returns trigger language plpgsql as $$
+begin
+  if exists (select from jobs j where j.tenant_id = old.id and j.finished_at is null) then
+    raise exception 'tenant % in test mode has open jobs', old.id using errcode = 'restrict_violation';
+  end if;
+  return old;
+end $$;
+create trigger tenants_keep_twin before delete on tenants for each row when (old.mode = 'test')
+  execute function refuse_tenant_delete();
+
 -- See 0015_settings.sql.
 do $$
 declare
+  name text;
   each record;
 begin
-  execute format('alter function pause_twin() set search_path = %I, pg_temp', current_schema());
+  foreach name in array array['pause_twin()', 'keep_twin_pause()', 'refuse_tenant_delete()'] loop
+    execute format('alter function %s set search_path = %I, pg_temp', name, current_schema());
+  end loop;
   for each in
     select attname as name from pg_attribute where attrelid = 'twin_pauses'::regclass and attnum > 0
   loop

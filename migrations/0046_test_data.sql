@@ -172,7 +172,7 @@ do $$
 declare
   each text;
 begin
-  foreach each in array array[
+  foreach each in array array['refuse_delete()', 'require_test_mode(uuid)', 'has_reserved_money(uuid, uuid)',
     'drop_test_rows(text, uuid, integer)', 'drop_test_history(uuid, integer)', 'drop_test_notifications(integer)'
   ] loop
     execute format('alter function %s set search_path = %I, pg_temp', each, current_schema());

@@ -161,14 +161,22 @@ test('a scheduled change is performed once by whichever host comes first', async
   expect(events.body.data).toHaveLength(1)
 })
 
-test('the sandbox of a deleted tenant is deleted with it', async ({ world }) => {
+test('the sandbox of a deleted tenant is deleted with it, and no tenant with open jobs is deleted', async ({
+  world,
+}) => {
   const { sql } = world
   const [tenant] = await sql<{ id: string }[]>`
     insert into tenants (id, slug, name, mode, twin_id)
     select uuidv7(), slug, name, 'test', id from tenants where id = ${world.tenant_id} returning id`
   const host = openHost(world)
   await pay(host, tenant!.id)
-  await sql`delete from tenants where id = ${tenant!.id}`
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
+    values (uuidv7(), ${tenant!.id}, 'payments', 'payment.capture', '{}', 25, 'infinity')`
+  const remove = () => sql`delete from tenants where id = ${tenant!.id}`
+  await expect(remove()).rejects.toThrow('has open jobs')
+  await sql`delete from jobs where tenant_id = ${tenant!.id}`
+  await remove()
   expect(await recordsOf(world, tenant!.id, 'version')).toBe(0)
   await expect(pay(host, tenant!.id)).rejects.toThrow('is not in test mode')
 })
