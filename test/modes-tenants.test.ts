@@ -76,7 +76,10 @@ test('commands name a twin by the slug of its tenant and "/test"', async ({ worl
     expect((await run('pause', '--tenant', name, '--reason', 'checks')).code).toBe(0)
   expect(await pausedIds()).toEqual([tenant.id, twin.id])
   const { stdout } = await run('list')
-  expect(stdout.match(/PAUSED {2}tenant \S+/g)).toEqual(['PAUSED  tenant paused', 'PAUSED  tenant paused/test'])
+  expect(stdout.match(/PAUSED {2}tenant \S+/g)).toEqual([
+    'PAUSED  tenant paused',
+    'PAUSED  tenant paused/test',
+  ])
   await run('resume', '--tenant', 'paused')
   expect(await pausedIds()).toEqual([twin.id])
   await run('resume', '--tenant', twin.id)

@@ -47,7 +47,7 @@ const HELP = `sluice keys: the API keys of a tenant, its contact, its email doma
 Each command takes --mode test, for the keys and settings of the tenant's twin in test mode.
 
 create   creates a key and prints it, once. Creates the tenant if it does not exist. --scopes all: every scope.
-         --mode test: a key of test mode, sk_test_..., which moves no money, of a tenant that exists. Creates its twin if there is none.
+         --mode test: a key of test mode, sk_test_..., which moves no money. The tenant must exist, its twin need not.
 rotate   creates a key with the same name, scopes and expiry; the old key works for --grace seconds more (default 3600).
 revoke   the key stops working everywhere within a second.
 contact  sets the email address that is notified when the tenant has to act, for example when a webhook endpoint was
