@@ -233,7 +233,7 @@ function openRoles(
     to[role] = opened ?? absentProvider(role)
   }
   ROLES.forEach((role) => add(role, providers))
-  assert(isComplete(providers), 'openProviders created no client for one of the provider roles')
+  assert(isComplete(providers), 'openRoles created no client for one of the provider roles')
   const credentials = opened_roles.flatMap((role): [string, ProviderCredentials[string]][] => {
     const opened = providers[role]
     if (opened === null || !('credentials' in opened)) return []

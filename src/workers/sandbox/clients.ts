@@ -12,11 +12,11 @@ import {
   type FinishedCall,
   type HttpClient,
 } from '#providers/http.ts'
-import { awaitPermit, currentPermit } from '#providers/permit.ts'
 import { createModel } from '#providers/sandbox/ai/answers.ts'
 import { performRequest, type EngineRequest } from '#providers/sandbox/stripe/requests.ts'
 import type { SandboxClients } from '#providers/sandbox-clients.ts'
 import { readAnswer } from './answer.ts'
+import { withinLimits } from './call.ts'
 import type { SandboxHost } from './host.ts'
 import { measuring, type Measure } from './measure.ts'
 import { sandboxSms } from './sms.ts'
@@ -45,13 +45,6 @@ export function sandboxClients(options: SandboxOptions): SandboxClients {
   }
 }
 
-/** Waits until the job's permit allows a call, and uses it. Throws NotStarted. */
-async function begin(): Promise<void> {
-  const permit = currentPermit()
-  await awaitPermit(permit)
-  permit.used()
-}
-
 /** The transport of the payment processor's clients. */
 function processorTransport({ host, tenant_id }: SandboxOptions): HttpClient {
   return {
@@ -77,15 +70,12 @@ function processorTransport({ host, tenant_id }: SandboxOptions): HttpClient {
 function aiTransport(): HttpClient {
   const answer = createModel()
   return {
-    async send({ path, headers, body }, _deadline_ms, signal) {
+    async send({ path, headers, body }, deadline_ms, signal) {
       const key = stringEntries(headers ?? {})['idempotency-key'] ?? ''
-      await begin()
-      const { signal: permitted } = currentPermit()
-      const stops = signal === undefined ? permitted : AbortSignal.any([permitted, signal])
       const request = { path, key, body: typeof body === 'string' ? body : '{}' }
-      const answered = await answer(request, stops).catch((error: unknown) => {
-        if (!stops.aborted) throw error
-        throw new NoAnswer('the call was aborted before its answer arrived', { sent: true })
+      const answered = await withinLimits({ deadline_ms, signal }, async (call) => {
+        await call.begin()
+        return await answer(request, call.signal)
       })
       return readAnswer(answered, MAX_AI_RESPONSE_BYTES)
     },
