@@ -1,7 +1,7 @@
 // An error of the connection is no error of the statement: it uses up no attempt, and callers get 503.
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo } from 'node:net'
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test, type TestContext } from 'vitest'
 import { databaseCode, isDatabaseFailure, isUnavailable, type Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { isUnhandledConnectionLoss } from '#core/postgres/unheard-losses.ts'
@@ -23,10 +23,13 @@ const STATEMENT_CODES = ['57014', '53100']
 /** The attempts that remain while the first one is under way: 25 in all. */
 const ALL_LEFT = 24
 
-describeIn('an error of the connection', {}, (test) => {
+/** Tests that wait for seconds run in turn in their own environment, beside those of other environments. */
+const inTurn = { concurrent: false }
+
+describeIn('an error of the connection', { concurrent: true }, (test) => {
   test.beforeAll(async ({ world }) => await refusePayments(world.sql))
 
-  test('uses up no attempt of a job, and an error of the statement does', async ({ world }) => {
+  test('uses up no attempt of a job, and an error of the statement does', inTurn, async ({ world }) => {
     const { client, sql } = world
     const payments = new Map<string, string>()
     for (const code of [...CODES, ...STATEMENT_CODES])
@@ -70,7 +73,7 @@ describeIn('an error of the connection', {}, (test) => {
     for (const id of payments.values()) await paymentIn(client, id, 'captured')
   })
 
-  test('delays the next attempt for longer and longer', async ({ world }) => {
+  test('delays the next attempt for longer and longer', inTurn, async ({ world }) => {
     const { client, sql } = world
     const { id } = await authorizedPayment(client)
     await sql`insert into refusals values (${id}, '57P01')`
@@ -124,6 +127,106 @@ async function captureOf({ sql }: World, payment_id: string) {
   return job!
 }
 
+describe.concurrent('a connection that is lost before the answer to a write', () => {
+  let deployment: Deployment
+  let proxy: Proxy
+
+  beforeAll(async () => {
+    deployment = await createDeployment({ queue: 'redis' })
+    proxy = await startProxy(deployment.env.DATABASE_URL!)
+    await deployment.startApi()
+    return async () => {
+      await deployment.close()
+      await proxy.close()
+    }
+  })
+
+  /**
+   * Runs an AI task and loses the answer to the first write that gives it this status. `meanwhile` runs before the
+   * worker notices the loss.
+   */
+  async function loseAnswer(
+    { onTestFinished: onEnd }: TestContext,
+    status: 'running' | 'succeeded',
+    meanwhile: (id: string) => Promise<unknown> = async () => {},
+  ) {
+    const { client, sql } = deployment
+    const worker = await deployment.startWorker({ DATABASE_URL: proxy.url })
+    onEnd(async () => void (await worker.end()))
+    const read = async (id: string) => (await client.get(`/v1/ai/tasks/${id}`)).body
+    proxy.withholdAnswersTo(`"status":"${status}"`)
+    const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'Hello' } }
+    const { id } = (await client.post('/v1/ai/tasks', task)).body
+    await until(`the task is ${status}`, async () => (await read(id)).status === status)
+    await meanwhile(id)
+    proxy.withholdAnswersTo()
+    const ended = JSON.parse(await worker.waitForLine('an attempt ended'))
+    await until('the task has succeeded', async () => (await read(id)).status === 'succeeded')
+    const [job] = await sql<{ attempt: number }[]>`select attempt from jobs where resource_id = ${id}`
+    return { ended, claims: job!.attempt, attempts: (await read(id)).attempts }
+  }
+
+  test('counts no attempt twice', inTurn, async (context) => {
+    const { ended, claims, attempts } = await loseAnswer(context, 'running')
+    expect(ended).toMatchObject({ outcome: 'returned', state: 'ready' })
+    expect([claims, attempts]).toEqual([2, 2])
+  })
+
+  test('does not change the outcome of an attempt', inTurn, async (context) => {
+    const { ended, claims } = await loseAnswer(context, 'succeeded')
+    expect(ended).toMatchObject({ outcome: 'done', state: 'succeeded' })
+    expect(claims).toBe(1)
+  })
+
+  test(
+    "does not count the outcome of another worker's attempt, after a failover that lost the claim",
+    inTurn,
+    async (context) => {
+      // What the other worker writes: an attempt with the same number and a later claim.
+      const { ended } = await loseAnswer(
+        context,
+        'succeeded',
+        async (id) =>
+          await deployment.sql`update jobs set worker = 'other', started_at = now() where resource_id = ${id}`,
+      )
+      expect(ended).toMatchObject({ outcome: 'fenced' })
+    },
+  )
+})
+
+const IN_PROCESS = { notifications: false, concurrent: true }
+describeIn('a statement that waits too long in its process', IN_PROCESS, (test) => {
+  test('uses up no attempt, because it is not sent', async ({ world, onTestFinished: onEnd }) => {
+    const { client, sql } = world
+    const { id } = await capturedPayment(client)
+    await world.drain()
+    // Refunds of one payment are settled one after another, and each waits for the lock for 10 s.
+    await pauseJobs(sql, { queue: 'payments' })
+    for (const amount_minor of [1, 2, 3, 4]) await refund(client, id, { amount_minor }, ASYNC)
+    const released = Promise.withResolvers<void>()
+    onEnd(() => released.resolve())
+    const locked = sql.begin(async (tx) => {
+      await tx`select from payments where id = ${id} for update`
+      await resumeJobs(sql, { queue: 'payments' })
+      await released.promise
+    })
+    const jobs = () => sql<{ left: number; code: string | null }[]>`
+      select j.max_attempts - j.attempt as left, a.error ->> 'code' as code
+      from jobs j join job_attempts a on a.job_id = j.id where j.resource_id = ${id} and j.name = 'refund.create'`
+    const given_back = await eventually(async () => {
+      const found = (await jobs()).filter(({ code }) => code === 'database_unavailable')
+      expect(found.length).toBeGreaterThan(0)
+      return found
+    }, 90_000)
+    for (const { left } of given_back) expect(left).toBeGreaterThanOrEqual(ALL_LEFT)
+    released.resolve()
+    await locked
+    await world.drain()
+    const { body } = await client.get(`/v1/payments/${id}`)
+    expect(body).toMatchObject({ amount_refunded_minor: 10 })
+  })
+})
+
 describe('the delay of an attempt after errors of the database in a row', () => {
   const delayAfter = (errors: number) =>
     settlementOf(
@@ -146,99 +249,6 @@ describe('the delay of an attempt after errors of the database in a row', () => 
     expect(Math.min(...delays)).toBeGreaterThanOrEqual(min_ms)
     expect(Math.max(...delays)).toBeLessThanOrEqual(max_ms)
     expect(Math.max(...delays)).toBeGreaterThan(max_ms / 2)
-  })
-})
-
-describe('a connection that is lost before the answer to a write', () => {
-  let deployment: Deployment
-  let proxy: Proxy
-
-  beforeAll(async () => {
-    deployment = await createDeployment({ queue: 'redis' })
-    proxy = await startProxy(deployment.env.DATABASE_URL!)
-    await deployment.startApi()
-    return async () => {
-      await deployment.close()
-      await proxy.close()
-    }
-  })
-
-  /**
-   * Runs an AI task and loses the answer to the first write that gives it this status. `meanwhile` runs before the
-   * worker notices the loss.
-   */
-  async function loseAnswer(
-    status: 'running' | 'succeeded',
-    meanwhile: (id: string) => Promise<unknown> = async () => {},
-  ) {
-    const { client, sql } = deployment
-    const worker = await deployment.startWorker({ DATABASE_URL: proxy.url })
-    onTestFinished(async () => void (await worker.end()))
-    const read = async (id: string) => (await client.get(`/v1/ai/tasks/${id}`)).body
-    proxy.withholdAnswersTo(`"status":"${status}"`)
-    const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'Hello' } }
-    const { id } = (await client.post('/v1/ai/tasks', task)).body
-    await until(`the task is ${status}`, async () => (await read(id)).status === status)
-    await meanwhile(id)
-    proxy.withholdAnswersTo()
-    const ended = JSON.parse(await worker.waitForLine('an attempt ended'))
-    await until('the task has succeeded', async () => (await read(id)).status === 'succeeded')
-    const [job] = await sql<{ attempt: number }[]>`select attempt from jobs where resource_id = ${id}`
-    return { ended, claims: job!.attempt, attempts: (await read(id)).attempts }
-  }
-
-  test('counts no attempt twice', async () => {
-    const { ended, claims, attempts } = await loseAnswer('running')
-    expect(ended).toMatchObject({ outcome: 'returned', state: 'ready' })
-    expect([claims, attempts]).toEqual([2, 2])
-  })
-
-  test('does not change the outcome of an attempt', async () => {
-    const { ended, claims } = await loseAnswer('succeeded')
-    expect(ended).toMatchObject({ outcome: 'done', state: 'succeeded' })
-    expect(claims).toBe(1)
-  })
-
-  test("does not count the outcome of another worker's attempt, after a failover that lost the claim", async () => {
-    // What the other worker writes: an attempt with the same number and a later claim.
-    const { ended } = await loseAnswer(
-      'succeeded',
-      async (id) =>
-        await deployment.sql`update jobs set worker = 'other', started_at = now() where resource_id = ${id}`,
-    )
-    expect(ended).toMatchObject({ outcome: 'fenced' })
-  })
-})
-
-describeIn('a statement that waits too long in its process', { notifications: false }, (test) => {
-  test('uses up no attempt, because it is not sent', async ({ world }) => {
-    const { client, sql } = world
-    const { id } = await capturedPayment(client)
-    await world.drain()
-    // Refunds of one payment are settled one after another, and each waits for the lock for 10 s.
-    await pauseJobs(sql, { queue: 'payments' })
-    for (const amount_minor of [1, 2, 3, 4]) await refund(client, id, { amount_minor }, ASYNC)
-    const released = Promise.withResolvers<void>()
-    onTestFinished(() => released.resolve())
-    const locked = sql.begin(async (tx) => {
-      await tx`select from payments where id = ${id} for update`
-      await resumeJobs(sql, { queue: 'payments' })
-      await released.promise
-    })
-    const jobs = () => sql<{ left: number; code: string | null }[]>`
-      select j.max_attempts - j.attempt as left, a.error ->> 'code' as code
-      from jobs j join job_attempts a on a.job_id = j.id where j.resource_id = ${id} and j.name = 'refund.create'`
-    const given_back = await eventually(async () => {
-      const found = (await jobs()).filter(({ code }) => code === 'database_unavailable')
-      expect(found.length).toBeGreaterThan(0)
-      return found
-    }, 90_000)
-    for (const { left } of given_back) expect(left).toBeGreaterThanOrEqual(ALL_LEFT)
-    released.resolve()
-    await locked
-    await world.drain()
-    const { body } = await client.get(`/v1/payments/${id}`)
-    expect(body).toMatchObject({ amount_refunded_minor: 10 })
   })
 })
 

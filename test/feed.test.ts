@@ -141,9 +141,11 @@ test('the migration of older events gives each its entry, in batches, and can be
       select ${tenant_id}, 'customer.updated', gen_random_uuid(), '{}', true, n, now() + n % 3 * interval '7 days'
       from generate_series(1, ${[7000, 3][nth]!}::integer) n`
   const file = new URL('../migrations/0032_feed_entries.concurrently.sql', import.meta.url)
+  // Here no sequencer of an earlier version runs, which the migration waits for.
+  const migration = (await readFile(file, 'utf8')).replace('pg_sleep(13)', 'pg_sleep(0)')
   const owner = postgres(world.env['DATABASE_URL']!, { max: 1 })
   onTestFinished(() => owner.end())
-  for (let time = 0; time < 2; time++) await owner.unsafe(await readFile(file, 'utf8'))
+  for (let time = 0; time < 2; time++) await owner.unsafe(migration)
   const entries = await owner`
     select f.tenant_id, count(*)::integer as entries, count(e.id)::integer as events, max(f.sequence)::integer as last
     from feed_entries f left join events e on e.tenant_id = f.tenant_id and e.id = f.event_id

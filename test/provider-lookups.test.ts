@@ -269,7 +269,8 @@ describe('a stored error before the effect', () => {
     expect(await awaitEffects(world, HOLD, id)).toBe(1)
   })
 
-  test.for(MONEY)(
+  // These tests run concurrently, because they mostly wait for the next lookup.
+  test.concurrent.for(MONEY)(
     'of $name leads to a retry after ten minutes and two lookups that find nothing',
     async (kind, { world }) => {
       const { id, resource_id, owner } = await kind.request(world, 'error_500_before')
@@ -290,15 +291,7 @@ describe('a stored error before the effect', () => {
     },
   )
 
-  test('of a hold whose key has expired leads to a retry at once', async ({ world }) => {
-    const { id, resource_id, owner } = await HOLD.request(world, 'error_500_before')
-    const job = await unknownJob(world, resource_id, HOLD.job)
-    await advanceJob(world, job.id, '26 hours')
-    await HOLD.awaitResult(owner, id)
-    expect(await awaitEffects(world, HOLD, id)).toBe(1)
-  })
-
-  test.for(MONEY)(
+  test.concurrent.for(MONEY)(
     'of $name whose key has expired leads to a retry after two lookups that find nothing',
     async (kind, { world }) => {
       const { id, resource_id, owner } = await kind.request(world, 'error_500_before')
@@ -315,7 +308,7 @@ describe('a stored error before the effect', () => {
     },
   )
 
-  test.for([HOLD, ...MONEY])(
+  test.concurrent.for([HOLD, ...MONEY])(
     'of $name that was sent with other credentials leaves the outcome unknown',
     async (kind, { world }) => {
       const { id, resource_id } = await kind.request(world, 'error_500_before')
@@ -331,7 +324,7 @@ describe('a stored error before the effect', () => {
     },
   )
 
-  test.for([HOLD, ...MONEY])(
+  test.concurrent.for([HOLD, ...MONEY])(
     'of $name with each of three keys leads to success with the fourth key',
     async (kind, { world }) => {
       // A key is sent twice before its response is recognized as stored, and each sending uses the fault once.
@@ -352,6 +345,14 @@ describe('a stored error before the effect', () => {
       expect(await awaitEffects(world, kind, id)).toBe(1)
     },
   )
+
+  test('of a hold whose key has expired leads to a retry at once', async ({ world }) => {
+    const { id, resource_id, owner } = await HOLD.request(world, 'error_500_before')
+    const job = await unknownJob(world, resource_id, HOLD.job)
+    await advanceJob(world, job.id, '26 hours')
+    await HOLD.awaitResult(owner, id)
+    expect(await awaitEffects(world, HOLD, id)).toBe(1)
+  })
 
   test('of a hold with its second key leads to a list that begins at the last sending of the first key', async ({
     world,

@@ -45,7 +45,7 @@ const outagesOf = async (operator: Operator) =>
   )
 
 // The tests run concurrently, because they mostly wait until an outage is old enough to be shown.
-describe('Stripe fails payouts and answers payments: the outage names payouts on every page, in the metric and in the log', () => {
+describe.concurrent('Stripe fails payouts and answers payments: the outage names payouts on every page, in the metric and in the log', () => {
   test.concurrent.for([
     ['down', 'html_503', 'no_answer', 'Stripe does not answer payouts', 'STRIPE_API_BASE'],
     [

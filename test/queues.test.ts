@@ -48,44 +48,6 @@ async function countOf(metric: typeof metrics.watchdog, queue: string): Promise<
   return values.find(({ labels }) => labels.queue === queue)?.value ?? 0
 }
 
-const NO_REDIS = { env: { REDIS_URL: 'redis://127.0.0.1:9', WORKER_CONCURRENCY: '40' } }
-describeIn('without Redis', NO_REDIS, (test) => {
-  test('captures to which the processor does not respond do not delay notifications', async ({ world }) => {
-    await world.provider('stripe').control('POST', '/webhooks', { paused: true })
-    const ids = await createAuthorizedPayments(world, 120)
-    const hold = await fault(world, { match: CAPTURES, times: 1000, fault: 'hold' })
-    await capture(world, ids)
-    await hold.hit(30)
-    await world.provider('stripe').control('POST', '/webhooks', { paused: false })
-    await eventually(async () => {
-      const applied = await world.sql`select from notifications where state = 'applied'`
-      expect(applied.length).toBeGreaterThanOrEqual(20)
-    })
-    expect(await world.sql`select from payments where status = 'captured'`).toEqual([])
-    await hold.remove()
-    await untilCaptured(world, ids)
-    await world.drain()
-    await checkInvariants(world)
-  })
-})
-
-const FULL = { notifications: false, env: { WORKER_CONCURRENCY: '16', TENANT_WINDOW: '1' } }
-describeIn('a queue full of jobs that scans have claimed', FULL, (test) => {
-  test('has a free slot for a wake-up', async ({ world }) => {
-    const [crowd, other] = [world.client, await world.clientOf()]
-    // All jobs except the first exceed the tenant's window of wake-ups, so only scans find them.
-    const authorizations = { method: 'POST', path: '/payment_intents$', contains: world.tenant_id }
-    const hold = await fault(world, { match: authorizations, times: 1000, fault: 'hold' })
-    const first = await createPayment(crowd, {}, ASYNC)
-    const more = await Promise.all(Array.from({ length: 40 }, () => createPayment(crowd, {}, ASYNC)))
-    await hold.hit(15)
-    expect((await createPayment(other)).body.status).toBe('authorized')
-    expect(await world.sql`select from payments where status = 'authorized'`).toHaveLength(1)
-    await hold.remove()
-    for (const { body } of [first, ...more]) await paymentIn(crowd, body.id, 'authorized')
-  })
-})
-
 describeIn('a consumer without wake-ups', { parts: ['api'], notifications: false }, (test) => {
   let proxy: Proxy
   test.beforeAll(async ({ world }) => {
@@ -119,7 +81,54 @@ describeIn('a consumer without wake-ups', { parts: ['api'], notifications: false
   })
 })
 
-describeIn('a slow database', { parts: ['api'], notifications: false }, (test) => {
+// These tests run concurrently, because the slow database takes as long as all others.
+const NO_REDIS = {
+  concurrent: true,
+  env: { REDIS_URL: 'redis://127.0.0.1:9', WORKER_CONCURRENCY: '40' },
+}
+describeIn('without Redis', NO_REDIS, (test) => {
+  test('captures to which the processor does not respond do not delay notifications', async ({ world }) => {
+    await world.provider('stripe').control('POST', '/webhooks', { paused: true })
+    const ids = await createAuthorizedPayments(world, 120)
+    const hold = await fault(world, { match: CAPTURES, times: 1000, fault: 'hold' })
+    await capture(world, ids)
+    await hold.hit(30)
+    await world.provider('stripe').control('POST', '/webhooks', { paused: false })
+    await eventually(async () => {
+      const applied = await world.sql`select from notifications where state = 'applied'`
+      expect(applied.length).toBeGreaterThanOrEqual(20)
+    })
+    expect(await world.sql`select from payments where status = 'captured'`).toEqual([])
+    await hold.remove()
+    await untilCaptured(world, ids)
+    await world.drain()
+    await checkInvariants(world)
+  })
+})
+
+const FULL = {
+  concurrent: true,
+  notifications: false,
+  env: { WORKER_CONCURRENCY: '16', TENANT_WINDOW: '1' },
+}
+describeIn('a queue full of jobs that scans have claimed', FULL, (test) => {
+  test('has a free slot for a wake-up', async ({ world }) => {
+    const [crowd, other] = [world.client, await world.clientOf()]
+    // All jobs except the first exceed the tenant's window of wake-ups, so only scans find them.
+    const authorizations = { method: 'POST', path: '/payment_intents$', contains: world.tenant_id }
+    const hold = await fault(world, { match: authorizations, times: 1000, fault: 'hold' })
+    const first = await createPayment(crowd, {}, ASYNC)
+    const more = await Promise.all(Array.from({ length: 40 }, () => createPayment(crowd, {}, ASYNC)))
+    await hold.hit(15)
+    expect((await createPayment(other)).body.status).toBe('authorized')
+    expect(await world.sql`select from payments where status = 'authorized'`).toHaveLength(1)
+    await hold.remove()
+    for (const { body } of [first, ...more]) await paymentIn(crowd, body.id, 'authorized')
+  })
+})
+
+const SLOW = { concurrent: true, parts: ['api' as const], notifications: false }
+describeIn('a slow database', SLOW, (test) => {
   // The test checks the number of attempts. The duration of an attempt depends on the load of the machine.
   const PAYMENT_TIMEOUT_MS = 60_000
   let proxy: Proxy

@@ -164,7 +164,8 @@ test('the error of a refused database connection contains the text of the databa
     ],
     ['28P01', 'password authentication failed', 'or the password: password authentication failed.'],
   ]
-  for (const [code, message, reported] of refusals) {
+  // Each API waits for its database for seconds.
+  const expectRefused = async ([code, message, reported]: (typeof refusals)[number]) => {
     const proxy = await startProxy(env['DATABASE_URL']!)
     onTestFinished(() => proxy.close())
     proxy.answerWith(() => refusalOf(code, message))
@@ -182,6 +183,7 @@ test('the error of a refused database connection contains the text of the databa
       { status: 'not ready', reason: expect.stringContaining(`the database refuses: ${message} (${code})`) },
     ])
   }
+  await Promise.all(refusals.map(expectRefused))
 })
 
 test('the error of a database server without TLS names TLS if the address requires TLS', async () => {
