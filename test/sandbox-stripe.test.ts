@@ -9,7 +9,13 @@ import {
   removeChange,
   type DueChange,
 } from '#providers/sandbox/stripe/due-changes.ts'
-import { moveClock, resumeChanges, RETRY_DELAY_MS, runDue } from '#providers/sandbox/stripe/due.ts'
+import {
+  followClock,
+  moveClock,
+  resumeChanges,
+  RETRY_DELAY_MS,
+  runDue,
+} from '#providers/sandbox/stripe/due.ts'
 import type { Effect } from '#providers/sandbox/stripe/effects.ts'
 import { createEngine, nowMs, type Engine, type EngineOptions } from '#providers/sandbox/stripe/engine.ts'
 import type { StoredEvent } from '#providers/sandbox/stripe/event-log.ts'
@@ -183,6 +189,27 @@ test('a clock that is moved forward performs everything that becomes due, in ord
     ['payment_intent.canceled', 7 * DAY_S],
   ])
   expect([nowMs(engine), nextDueMs(engine)]).toEqual([START_MS + 8 * DAY_MS, null])
+})
+
+test('a clock that follows the clock of a tenant performs everything on its way, once, and never goes back', () => {
+  const { engine, host } = startEngine()
+  const intent = create(engine, 'payment_intents', HOLD)
+  const before = eventsOf(engine).length
+  followClock(engine, 6 * DAY_MS)
+  expect(eventsOf(engine).slice(before)).toEqual([])
+  for (const offset_ms of [8 * DAY_MS, 8 * DAY_MS, DAY_MS]) followClock(engine, offset_ms)
+  expect(
+    eventsOf(engine)
+      .slice(before)
+      .map(([type]) => type),
+  ).toEqual(['charge.expired', 'charge.refunded', 'payment_intent.canceled'])
+  expect(get(engine, `payment_intents/${intent}`).status).toBe('canceled')
+  expect(nowMs(engine)).toBe(START_MS + 8 * DAY_MS)
+  // What the passing of real time makes due is performed, too.
+  const topup = create(engine, 'topups', 'amount=500&currency=usd')
+  host.now_ms += SETTLE_DELAY_MS
+  followClock(engine, 8 * DAY_MS)
+  expect(engine.store.topups.byId.get(topup)!.status).toBe('succeeded')
 })
 
 test('a clock that is moved backward keeps delays, and the times at which holds expire', () => {

@@ -70,6 +70,16 @@ export function keepDelays(engine: Engine, back_ms: number): void {
 }
 
 /**
+ * Moves the clock until it is this far ahead of the host's, and performs what is due by then. The clock never goes
+ * back: a smaller offset changes nothing. For a host whose tenants move their clocks.
+ */
+export function followClock(engine: Engine, offset_ms: number): void {
+  const by_ms = offset_ms - engine.clock.offset_ms
+  if (by_ms > 0) moveClock(engine, by_ms)
+  runDue(engine, nowMs(engine))
+}
+
+/**
  * Schedules the changes that are missing in the journal, because an earlier version wrote it or a crash cut off its
  * last lines. A bank decides at the latest as if its decision was scheduled now, also if an attempt has failed.
  */
