@@ -116,6 +116,8 @@ begin
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'tenants', 'select (id, email_domains, sms_senders)'),
+    -- The API says where a clock moves; the worker moves it.
+    ('sluice_api', 'test_clocks', 'select, insert (tenant_id, advance_to), update (advance_to, moved_at, steps, remaining)'),
     -- The API can change neither the verification of a customer, recipient or merchant, nor the destination of a
     -- recipient.
     ('sluice_api', 'customers', 'select, insert (tenant_id, id, idempotency_key, name, email, phone, external_id, metadata),
@@ -235,6 +237,8 @@ begin
     ('sluice_worker', 'message_limits', 'select, insert (tenant_id, scope, window_start, used), update (window_start, used), delete'),
     -- For the audit.
     ('sluice_worker', 'tenants', 'select'),
+    ('sluice_worker', 'test_clocks', 'select, update'),
+    ('sluice_worker', 'test_clock_steps', 'select, insert, update (clock_offset)'),
     ('sluice_worker', 'customers', 'select (tenant_id, id, idempotency_key, recovered_at, kyc_status, kyc_id), insert (tenant_id, id, idempotency_key, recovered_at)'),
     ('sluice_worker', 'recipients', 'select (tenant_id, id, idempotency_key, recovered_at, kyc_status, kyc_id),
       insert (tenant_id, id, idempotency_key, name, type, currency, country, destination, recovered_at)'),
@@ -350,6 +354,8 @@ begin
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
     sequence_events(integer), sequence_events(integer, timestamptz), audit_hash(audit_entries),
     drop_test_rows(text, uuid, integer), drop_test_history(uuid, integer), drop_test_notifications(integer) to sluice_worker;
+  grant execute on function clock_offset(uuid) to sluice_api, sluice_worker;
+  grant execute on function clock_offset_at(uuid, timestamptz), due_after(uuid, interval) to sluice_worker;
   grant execute on function fill_party(text, uuid, uuid, jsonb), subject_fingerprint(text, uuid, uuid),
     unknown_destination(), placeholder_keys(uuid) to sluice_api;
   grant execute on function complete_recipient(uuid, uuid, text, text, text), unknown_destination(), unknown_text(),

@@ -98,7 +98,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'sweep of expired links and abandoned verifications',
     tables: ['verifications'],
-    part: /select tenant_id, id (as kyc_id )?from verifications where (links_until <= now\(\)|status = \$\d+ and cancel_requested_at is null and updated_at <=)/,
+    part: /select (v\.)?tenant_id, (v\.)?id (as kyc_id )?from verifications (v )?where (links_until <= now\(\)|v\.status = \$\d+ and v\.cancel_requested_at is null and v\.updated_at <=)/,
     reason: 'finds expired rows by time; changes name the tenant',
   },
   {
@@ -160,6 +160,12 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
     tables: ['payments'],
     part: /select tenant_id, id from payments where open and (capture_before|client_secret) is not null/,
     reason: 'finds expired rows by time; changes name the tenant',
+  },
+  {
+    name: 'sweep of test clocks',
+    tables: ['test_clocks'],
+    part: /^ ?select from test_clocks ?$|from test_clocks c where c\.advance_to is not null or/,
+    reason: 'finds the clocks with something to do; changes name the tenant',
   },
   {
     name: 'scan of the backlogs of endpoints, and the oldest recovery',
