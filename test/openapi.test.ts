@@ -61,6 +61,8 @@ const INTERFACE = [
   'POST /v1/payments/{id}/refunds',
 ]
 
+/** A route for keys of test mode. */
+const TEST_CLOCK = '/v1/test_clock'
 /** The schemas of create requests that need no idempotency key. */
 const KEYLESS = ['CreateMessageTemplate', 'CreateSuppression', 'CreateWebhookEndpoint']
 
@@ -945,11 +947,15 @@ test('responses match their schemas', async ({ world }) => {
     ['GET', '/v1/events/{id}', `/v1/events/${(await eventOf(world, world.tenant_id)).id}`],
     ['GET', '/v1/payments/{id}/events', `/v1/payments/${returned.payment_id}/events`],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
+    ['GET', TEST_CLOCK, TEST_CLOCK],
+    ['POST', TEST_CLOCK, TEST_CLOCK, { advance_to: new Date(Date.now() + 3_600_000) }],
+    ['POST', TEST_CLOCK, TEST_CLOCK, { advance_to: '2026-01-01T00:00:00Z' }],
   ]
+  const twin = await world.clientOf({ mode: 'test' })
   const reached = new Set<string>()
   for (const [method, path, concrete, body] of calls) {
     const route = routes.find((each) => each.method === method && each.path === path)!
-    const answer = await client.send(method, concrete, {
+    const answer = await (path === TEST_CLOCK ? twin : client).send(method, concrete, {
       ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
     })
     const checked = schemaOf(document, route, answer.status).safeParse(answer.body)
