@@ -1,5 +1,5 @@
-// The deadlines of a tenant in test mode, as times of its clock. A resource with a deadline of its own, other than the due
-// time of a job, adds its select to `deadlinesOf` and its work to `workers/recurring/test-clocks.ts`.
+// The deadlines of a tenant in test mode, as times of its clock. A resource with a deadline of its own, other than the
+// due time of a job, adds its select to `deadlinesOf` and its work to `workers/recurring/test-clocks.ts`.
 import type { Config } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
