@@ -212,6 +212,31 @@ test('a clock that follows the clock of a tenant performs everything on its way,
   expect(engine.store.topups.byId.get(topup)!.status).toBe('succeeded')
 })
 
+test('an engine whose clock moves only deadlines stores, lists and replays by the real time', () => {
+  const { engine, host } = startEngine({ moves_records: false })
+  const [START_S, DAY_S] = [START_MS / 1000, DAY_MS / 1000]
+  const first = post(engine, 'payment_intents', HOLD, 'a')
+  followClock(engine, 5 * DAY_MS)
+  const replay = post(engine, 'payment_intents', HOLD, 'a')
+  expect([replay.headers['idempotent-replayed'], replay.body]).toEqual(['true', first.body])
+  const intent = create(engine, 'payment_intents', HOLD)
+  const payout = create(engine, 'payouts', 'amount=500&currency=usd')
+  expect(get(engine, `payment_intents/${intent}`)).toMatchObject({ created: START_S })
+  expect([...engine.store.charges.byId.values()].map(({ capture_before }) => capture_before)).toEqual([
+    START_S + 7 * DAY_S,
+    START_S + 12 * DAY_S,
+  ])
+  expect(get(engine, `payouts/${payout}`)).toMatchObject({
+    created: START_S,
+    arrival_date: START_S + 7 * DAY_S,
+  })
+  followClock(engine, 8 * DAY_MS)
+  expect(eventsOf(engine).filter(([type]) => type === 'charge.expired')).toEqual([['charge.expired', 0]])
+  expect(get(engine, 'payment_intents', `created[gt]=${START_S}`).data).toEqual([])
+  host.now_ms += DAY_MS
+  expect(post(engine, 'payment_intents', HOLD, 'a').headers['idempotent-replayed']).toBeUndefined()
+})
+
 test('a clock that is moved backward keeps delays, and the times at which holds expire', () => {
   const { engine, lines } = startEngine()
   moveClock(engine, DAY_MS)

@@ -1,6 +1,6 @@
 // The test clock: a tenant in test mode moves its time forward, and everything that is due by then runs, in its order.
 import { randomBytes } from 'node:crypto'
-import { expect, onTestFinished } from 'vitest'
+import { describe, expect, onTestFinished } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { startStripeEmulator } from '#emulators/stripe/main.ts'
 import { deadlineRulesOf } from '#domain/test-clocks/deadlines.ts'
@@ -16,7 +16,14 @@ import {
   untilArrived,
 } from '#test/deliveries.ts'
 import { startInThisProcess } from '#test/parts.ts'
-import { authorizedPayment, createPayment, eventually, paymentIn } from '#test/payments.ts'
+import {
+  authorizedPayment,
+  capturedPayment,
+  createPayment,
+  eventually,
+  paymentIn,
+} from '#test/payments.ts'
+import { payOut, recipient } from '#test/payouts.ts'
 import { verificationIn, verificationOf } from '#test/verifications.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
 
@@ -266,8 +273,7 @@ test('a deadline that is made after the clock was moved is counted from there', 
 })
 
 test('a scheduled message is sent when the clock has come to its time', async ({ world }) => {
-  // Test mode sends no messages here, and a clock is not asked for the mode of its tenant.
-  const shop = await world.clientOf()
+  const shop = await testTenant(world)
   const at = (days: number) => new Date(Date.now() + days * DAY_MS).toISOString()
   const schedule = (send_at: string) =>
     shop.post('/v1/messages/email', {
@@ -319,4 +325,51 @@ test('a clock is moved by one worker at a time, and another worker continues whe
   })
   await untilReady(shop)
   expect(await paymentIn(shop, held.id, 'canceled')).toMatchObject({ cancellation_reason: 'expired' })
+})
+
+describe('with the sandbox', () => {
+  const test = testIn({ env: LOOPBACK })
+
+  test('a hold is counted from the time of the clock, and ends at the processor and here, once and in order', async ({
+    world,
+  }) => {
+    const shop = await testTenant(world)
+    await passDays(shop, 60)
+    const { now } = await clockOf(shop)
+    const held = await authorizedPayment(shop)
+    const hold_ms = Date.parse(held.capture_before) - Date.parse(now)
+    expect(Math.abs(hold_ms - 7 * DAY_MS)).toBeLessThan(DAY_MS / 2)
+    await passDays(shop, 6.5)
+    expect((await shop.get(`/v1/payments/${held.id}`)).body).toMatchObject({ status: 'authorized' })
+    await passDays(shop, 1)
+    expect(await paymentIn(shop, held.id, 'canceled')).toMatchObject({ cancellation_reason: 'expired' })
+    await eventually(async () =>
+      expect((await eventTypes(shop, [held.id])).slice(-3)).toEqual([
+        ['payment.authorized', 0],
+        ['payment.capture_expiring', 0],
+        ['payment.canceled', 0],
+      ]),
+    )
+    const [row] = await world.sql`
+      select (select count(*)::integer from drifts where tenant_id = ${shop.tenant_id}) as drifts,
+        array(select line -> 'version' ->> 'status' from sandbox_records
+          where tenant_id = ${shop.tenant_id} and kind = 'version' and object = ${held.processor_reference}
+          order by position desc limit 1) as statuses`
+    expect(row).toEqual({ drifts: 0, statuses: ['canceled'] })
+  })
+
+  test('what the processor stores has the real time, and a clock waits for its notifications', async ({
+    world,
+  }) => {
+    const shop = await testTenant(world)
+    await passDays(shop, 30)
+    const paid = await capturedPayment(shop, { amount_minor: 5000 })
+    const payout = await payOut(shop, await recipient(shop, 'ba_lateReturn'))
+    await passDays(shop, 1)
+    expect((await shop.get(`/v1/payouts/${payout.body.id}`)).body).toMatchObject({ status: 'failed' })
+    const [created] = await world.sql<{ created_s: number }[]>`
+      select (line -> 'version' ->> 'created')::float8 as created_s from sandbox_records
+      where tenant_id = ${shop.tenant_id} and object = ${paid.processor_reference} and kind = 'version' limit 1`
+    expect(Math.abs(created!.created_s * 1000 - Date.now())).toBeLessThan(DAY_MS)
+  })
 })

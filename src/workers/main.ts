@@ -229,7 +229,7 @@ function startRecurring(
   return [
     startHoldExpiry(context, config.REQUIRES_ACTION_TTL_S),
     startVerificationExpiry(context, config.KYC_TTL_DAYS),
-    startTestClocks(context, hasWork, null),
+    startTestClocks(context, hasWork),
     startGauges(context),
     startOperatorActs(context, hasOperatorWork),
     startProposals(context, hasOperatorWork),

@@ -2,6 +2,7 @@
 import { QUEUES } from '#core/config/queues.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
+import { sandboxAccount } from '../sandboxes/account.ts'
 import { deadlinesOf, isWaitingJob, type DeadlineRules } from './deadlines.ts'
 
 /** A step includes the deadlines up to this long after the earliest one. */
@@ -104,8 +105,8 @@ async function makeDeliveriesDue(
 }
 
 /**
- * Whether work of the tenant is due or in progress: jobs, events without a position in the feed, or deliveries. What a
- * pause stops does not count.
+ * Whether work of the tenant is due or in progress: jobs, notifications from its sandbox, events without a position in
+ * the feed, or deliveries. What a pause stops does not count.
  */
 async function hasWork(tx: Tx, tenant_id: string): Promise<boolean> {
   const isPaused = (queue: Fragment) => tx`
@@ -117,6 +118,11 @@ async function hasWork(tx: Tx, tenant_id: string): Promise<boolean> {
         select from jobs j
         where j.tenant_id = ${tenant_id} and j.queue = any(${[...QUEUES]}::text[]) and j.finished_at is null
           and (j.state = 'running' or (j.run_at <= now() and not ${isPaused(tx`j.queue`)}))
+      ) or exists (
+        select from notifications n
+        where n.account = ${sandboxAccount(tenant_id)} and not n.livemode and n.state = 'received' and exists (
+          select from jobs j
+          where j.id = n.id and j.finished_at is null and (j.state = 'running' or j.run_at <= now()) offset 0)
       ) or exists (select from event_outbox o where o.tenant_id = ${tenant_id})
       or (not ${isPaused(tx`${sendDelivery.queue}`)} and exists (
         select from webhook_endpoints p

@@ -14,7 +14,7 @@ import { lockSandbox, readRecords, writeRecords, type SandboxState } from '#doma
 import { dropRecords } from '#domain/sandboxes/retention.ts'
 import { NoAnswer } from '#providers/http.ts'
 import { NotStarted } from '#providers/permit.ts'
-import { runDue } from '#providers/sandbox/stripe/due.ts'
+import { followClock, runDue } from '#providers/sandbox/stripe/due.ts'
 import { nowMs, type Engine } from '#providers/sandbox/stripe/engine.ts'
 import { renderEvent } from '#providers/sandbox/stripe/events.ts'
 import { rootsByEnd } from '#providers/sandbox/stripe/families.ts'
@@ -63,6 +63,8 @@ export type SandboxHost = {
   ): Promise<T>
   /** Performs the scheduled changes of a sandbox that are due. */
   performDue(tenant_id: string): Promise<void>
+  /** Moves the clock of a sandbox until it is this far ahead of the real time, and performs what is due by then. */
+  followClock(tenant_id: string, offset_ms: number): Promise<void>
   /** Does work in a transaction that has locked the sandbox. Rejects as `perform` does. */
   transact<T>(tenant_id: string, work: (tx: Tx) => Promise<T>, options?: CallOptions): Promise<T>
   close(): Promise<void>
@@ -161,6 +163,8 @@ export function openSandboxHost(config: Config, log: Log, { max_bytes = MAX_BYTE
     perform,
     performWithin,
     performDue: (tenant_id) => perform(tenant_id, (engine) => runDue(engine, nowMs(engine))),
+    followClock: (tenant_id, offset_ms) =>
+      perform(tenant_id, (engine) => followClock(engine, Math.floor(offset_ms))),
     transact: (tenant_id, work, options) => transact(tenant_id, (tx) => work(tx), options),
     async close() {
       stopDropping()

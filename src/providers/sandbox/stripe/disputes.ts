@@ -2,7 +2,7 @@
 // no money.
 import { BANK_CALL, type Call } from './call.ts'
 import { recordEffect } from './effects.ts'
-import { nowMs, nowS, type Engine } from './engine.ts'
+import { nowMs, nowS, recordS, type Engine } from './engine.ts'
 import { parameterRefused, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
@@ -98,13 +98,12 @@ export function disputeIntent(engine: Engine, { id, latest_charge }: Intent): vo
 }
 
 function openDispute(engine: Engine, charge: Charge, kind: DisputeKind): void {
-  const created = nowS(engine)
   const amount = charge.amount - charge.amount_refunded
   const takesMoney = kind === 'chargeback'
   const opened = save(engine, {
     object: 'dispute',
     id: stripeId('du_1'),
-    created,
+    created: recordS(engine),
     revision: 0,
     payment_intent: charge.payment_intent,
     charge: charge.id,
@@ -113,7 +112,7 @@ function openDispute(engine: Engine, charge: Charge, kind: DisputeKind): void {
     method: charge.method,
     reason: 'fraudulent',
     status: takesMoney ? 'needs_response' : 'warning_needs_response',
-    due_by: (Math.floor(created / DAY_S) + DAYS_TO_RESPOND) * DAY_S - 1,
+    due_by: (Math.floor(nowS(engine) / DAY_S) + DAYS_TO_RESPOND) * DAY_S - 1,
     evidence: {},
     submission_count: 0,
     movements: takesMoney ? [movement(engine, -amount, FEE)] : [],
@@ -160,7 +159,7 @@ function acceptDispute(engine: Engine, call: Call, dispute: Dispute): Dispute {
 }
 
 function movement(engine: Engine, amount: number, fee: number): Dispute['movements'][number] {
-  return { id: stripeId('txn_1'), created: nowS(engine), amount, fee }
+  return { id: stripeId('txn_1'), created: recordS(engine), amount, fee }
 }
 
 function record(
