@@ -20,7 +20,9 @@ const INTERVAL_MS = 1_000
 const MOVING_INTERVAL_MS = 50
 const BATCH_SIZE = 500
 
-/** Passes over all clocks. Safe in several workers at once: a clock moves under a lock, and all that follows is guarded. */
+/**
+ * Passes over all clocks. Safe in several workers at once: a clock moves under a lock, and all that follows is guarded.
+ */
 export function startTestClocks(context: WorkerContext, hasWork: HasWork): Loop {
   const { sql, database, config } = context
   // A test account of the processor has the real time.
@@ -43,7 +45,7 @@ export function startTestClocks(context: WorkerContext, hasWork: HasWork): Loop 
 }
 
 type SandboxClock = {
-  /** When the next scheduled change of a tenant's sandbox is due, by the tenant's clock; null if nothing is scheduled. */
+  /** When the next scheduled change of a tenant's sandbox is due, by the tenant's clock; null: nothing is scheduled. */
   nextDueAt(tenant_id: string): Promise<string | null>
   /**
    * Moves the sandbox to a clock that is this far ahead of the real time, and performs what is due by then, with its
