@@ -1,12 +1,11 @@
 // The test clock: a tenant in test mode moves its time forward, and everything that is due by then runs, in its order.
-import { randomBytes } from 'node:crypto'
-import { describe, expect, onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { startStripeEmulator } from '#emulators/stripe/main.ts'
 import { deadlineRulesOf } from '#domain/test-clocks/deadlines.ts'
 import { passTestClock } from '#domain/test-clocks/pass.ts'
 import { advanceTestClock, type TestClock } from '#domain/test-clocks/test-clock.ts'
-import { freshKey, type Client } from '#test/client.ts'
+import { freshKey } from '#test/client.ts'
 import {
   createEvent,
   deliveriesOf,
@@ -16,23 +15,15 @@ import {
   untilArrived,
 } from '#test/deliveries.ts'
 import { startInThisProcess } from '#test/parts.ts'
-import {
-  authorizedPayment,
-  capturedPayment,
-  createPayment,
-  eventually,
-  paymentIn,
-} from '#test/payments.ts'
-import { payOut, recipient } from '#test/payouts.ts'
+import { authorizedPayment, createPayment, eventually, paymentIn } from '#test/payments.ts'
+import { clockOf, DAY_MS, eventTypes, inDays, passDays, testTenant, untilReady } from '#test/test-clocks.ts'
 import { verificationIn, verificationOf } from '#test/verifications.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
 
 const [TEST_KEY, TEST_SECRET] = ['sk_test_of_the_clocks', 'whsec_of_the_clocks']
-const DAY_MS = 86_400_000
 
 /** `restartWorker` stops the worker, runs `meanwhile`, and starts another worker. */
 type ClockWorld = World & { restartWorker(meanwhile: () => Promise<void>): Promise<void> }
-type TestTenant = Client & { tenant_id: string }
 
 async function createClockWorld(): Promise<ClockWorld> {
   await using cleanup = new AsyncDisposableStack()
@@ -69,51 +60,6 @@ async function createClockWorld(): Promise<ClockWorld> {
 }
 
 const test = testIn(createClockWorld)
-
-/** A tenant in test mode without records. */
-async function testTenant(world: World): Promise<TestTenant> {
-  return await world.clientOf({ tenant: `clock-${randomBytes(4).toString('hex')}`, mode: 'test' })
-}
-
-async function clockOf(client: Client): Promise<TestClock> {
-  const { status, body } = await client.get('/v1/test_clock')
-  expect(status).toBe(200)
-  return body
-}
-
-/** A time of the clock, this many days after its present time. */
-async function inDays(client: Client, days: number): Promise<string> {
-  return new Date(Date.parse((await clockOf(client)).now) + days * DAY_MS).toISOString()
-}
-
-async function untilReady(client: Client): Promise<TestClock> {
-  return await eventually(async () => {
-    const clock = await clockOf(client)
-    expect(clock).toMatchObject({ status: 'ready', advance_to: null, remaining: 0 })
-    return clock
-  })
-}
-
-/** Moves the clock by this many days, and waits until everything has run. */
-async function passDays(client: Client, days: number): Promise<TestClock> {
-  const advance_to = await inDays(client, days)
-  const { status, body, headers } = await client.post('/v1/test_clock', { advance_to })
-  expect([status, body, headers.get('location')]).toMatchObject([
-    202,
-    { status: 'advancing', livemode: false },
-    '/v1/test_clock',
-  ])
-  expect(Date.parse(body.advance_to)).toBe(Date.parse(advance_to))
-  return await untilReady(client)
-}
-
-/** The types of the events of these resources, in the order of the feed. */
-async function eventTypes(client: Client, ids: string[]): Promise<[type: string, nth: number][]> {
-  const { body } = await client.get('/v1/events?after=0&limit=100')
-  return body.flatMap(({ type, data }: { type: string; data: { id: string } }) =>
-    ids.includes(data.id) ? [[type, ids.indexOf(data.id)]] : [],
-  )
-}
 
 /** An open receiver that holds the first request until the end of the test, or until it is released. */
 async function openHookIn(...[reply]: Parameters<typeof openHook>) {
@@ -325,51 +271,4 @@ test('a clock is moved by one worker at a time, and another worker continues whe
   })
   await untilReady(shop)
   expect(await paymentIn(shop, held.id, 'canceled')).toMatchObject({ cancellation_reason: 'expired' })
-})
-
-describe('with the sandbox', () => {
-  const test = testIn({ env: LOOPBACK })
-
-  test('a hold is counted from the time of the clock, and ends at the processor and here, once and in order', async ({
-    world,
-  }) => {
-    const shop = await testTenant(world)
-    await passDays(shop, 60)
-    const { now } = await clockOf(shop)
-    const held = await authorizedPayment(shop)
-    const hold_ms = Date.parse(held.capture_before) - Date.parse(now)
-    expect(Math.abs(hold_ms - 7 * DAY_MS)).toBeLessThan(DAY_MS / 2)
-    await passDays(shop, 6.5)
-    expect((await shop.get(`/v1/payments/${held.id}`)).body).toMatchObject({ status: 'authorized' })
-    await passDays(shop, 1)
-    expect(await paymentIn(shop, held.id, 'canceled')).toMatchObject({ cancellation_reason: 'expired' })
-    await eventually(async () =>
-      expect((await eventTypes(shop, [held.id])).slice(-3)).toEqual([
-        ['payment.authorized', 0],
-        ['payment.capture_expiring', 0],
-        ['payment.canceled', 0],
-      ]),
-    )
-    const [row] = await world.sql`
-      select (select count(*)::integer from drifts where tenant_id = ${shop.tenant_id}) as drifts,
-        array(select line -> 'version' ->> 'status' from sandbox_records
-          where tenant_id = ${shop.tenant_id} and kind = 'version' and object = ${held.processor_reference}
-          order by position desc limit 1) as statuses`
-    expect(row).toEqual({ drifts: 0, statuses: ['canceled'] })
-  })
-
-  test('what the processor stores has the real time, and a clock waits for its notifications', async ({
-    world,
-  }) => {
-    const shop = await testTenant(world)
-    await passDays(shop, 30)
-    const paid = await capturedPayment(shop, { amount_minor: 5000 })
-    const payout = await payOut(shop, await recipient(shop, 'ba_lateReturn'))
-    await passDays(shop, 1)
-    expect((await shop.get(`/v1/payouts/${payout.body.id}`)).body).toMatchObject({ status: 'failed' })
-    const [created] = await world.sql<{ created_s: number }[]>`
-      select (line -> 'version' ->> 'created')::float8 as created_s from sandbox_records
-      where tenant_id = ${shop.tenant_id} and object = ${paid.processor_reference} and kind = 'version' limit 1`
-    expect(Math.abs(created!.created_s * 1000 - Date.now())).toBeLessThan(DAY_MS)
-  })
 })
