@@ -1,7 +1,7 @@
 // Performs scheduled changes when they are due, and moves the clock.
 import { openScheduledDispute, resumeDisputes } from './disputes.ts'
 import { earliestChange, type ChangeKind } from './due-changes.ts'
-import type { Engine } from './engine.ts'
+import { nowMs, type Engine } from './engine.ts'
 import { redactScheduled, resumeRedactions } from './identity.ts'
 import { expireScheduled, resumeHolds } from './payment-intents.ts'
 import { movePayout, resumePayouts } from './payouts.ts'
