@@ -287,7 +287,7 @@ begin
     ('sluice_worker', 'sandbox_acts', 'select, update (done_at, refused), delete'),
 
     -- The dashboard has these rights in addition to those of the API. It cannot change jobs.
-    ('sluice_dashboard', 'tenants', 'select, update (email_domains)'),
+    ('sluice_dashboard', 'tenants', 'select, insert (id, slug, name, mode, twin_id, email_domains, sms_senders), update (email_domains)'),
     ('sluice_dashboard', 'api_keys', 'insert (tenant_id, id, name, hash, last_four, scopes, expires_at), update (expires_at, revoked_at)'),
     -- The dashboard can neither make a user an operator nor change a user's address.
     ('sluice_dashboard', 'users', 'select, insert (id, name, email, email_verified), update (name, email_verified, two_factor_enabled, updated_at)'),
@@ -427,6 +427,8 @@ begin
     ('jobs', 'api_requests', $$as restrictive for insert to sluice_api with check (max_attempts <= 25
       and name <> 'webhook_endpoint.deliver'
       and (queue <> 'deliveries' or name in ('webhook_endpoint.replay', 'webhook_endpoint.test')))$$),
+    -- The dashboard creates twins when test mode is opened, and no live tenants.
+    ('tenants', 'dashboard_twins', $$as restrictive for insert to sluice_dashboard with check (mode = 'test')$$),
     -- Each process may write only rows of its own kind.
     ('processes', 'services_read', $$for select to sluice_service using (true)$$),
     ('processes', 'api_reports', $$to sluice_api using (name = 'api')$$),

@@ -199,6 +199,7 @@ describe('no role has more rights than its process needs', () => {
       `update lineage set hold = null`,
       `update installation set drawn_at = now()`,
       `insert into tenants select * from tenants`,
+      `insert into tenants (id, slug, name) select gen_random_uuid(), slug, name from tenants`,
       `update tenants set contact_email = null`,
     ],
     api: [
