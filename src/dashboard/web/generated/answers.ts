@@ -660,7 +660,10 @@ export interface Answers {
       id: string
       slug: string
       name: string
+      live_id: string
+      mode: 'live' | 'test'
     } | null
+    tenant_without_twin: string | null
     role: 'owner' | 'admin' | 'developer' | 'support' | 'read-only' | 'operator' | null
     may: string[]
     who_may: Record<string, ('owner' | 'admin' | 'developer' | 'support' | 'read-only')[]>
@@ -670,6 +673,7 @@ export interface Answers {
       id: string
       slug: string
       name: string
+      twin_id: string | null
       role: 'owner' | 'admin' | 'developer' | 'support' | 'read-only'
     }[]
     areas: {
@@ -688,9 +692,14 @@ export interface Answers {
     }[]
     emulators: string[]
     payment_method_to_try: string | null
+    has_sandbox_processor: boolean
     api_url: string
     sends_email: boolean
     version: string
+  }
+  'POST /session/tenant': {
+    tenant_id: string
+    mode: 'live' | 'test'
   }
   'GET /invitations/{token}': {
     tenant: string
@@ -892,6 +901,45 @@ export interface Answers {
     p50_ms: number | null
     p95_ms: number | null
   }[]
+  'GET /sandbox/messages': {
+    id: string
+    channel: 'email' | 'sms'
+    reference: string
+    status: 'sent' | 'delivered' | 'undelivered' | 'failed' | 'received'
+    from: string
+    to: string[]
+    subject: string | null
+    created_at: string
+  }[]
+  'GET /sandbox/messages/{id}': {
+    id: string
+    channel: 'email' | 'sms'
+    reference: string
+    status: 'sent' | 'delivered' | 'undelivered' | 'failed' | 'received'
+    from: string
+    to: string[]
+    subject: string | null
+    created_at: string
+    text: string | null
+    html: string | null
+    attachments: {
+      filename: string
+      content_type: string
+      bytes: number
+    }[]
+  }
+  'POST /sandbox/messages/{id}/reply': {
+    id: string
+  }
+  'POST /sandbox/payments/{id}/authenticate': {
+    id: string
+  }
+  'POST /sandbox/payments/{id}/dispute': {
+    id: string
+  }
+  'POST /sandbox/payouts/{id}/fail': {
+    id: string
+  }
   'GET /ops/queues': QueuesFiguresShape
   'GET /ops/queues/{queue}/names': JobNameFiguresShape
   'GET /ops/series': JobSeriesShape
