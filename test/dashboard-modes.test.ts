@@ -2,8 +2,11 @@
 // modes.
 import { expect } from 'vitest'
 import { freshKey, createClient } from '#test/client.ts'
-import { eventually } from '#test/payments.ts'
+import { disputeIn } from '#test/disputes.ts'
+import { createPayment, eventually, paymentIn } from '#test/payments.ts'
+import { payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { createPerson, entriesOf, signedInAs, signIn, type Browser, type Person } from '#test/people.ts'
+import { topUp } from '#test/top-ups.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const TEST = { 'x-sluice-mode': 'test' }
@@ -188,13 +191,18 @@ test('the sandbox belongs to test mode, and each of its acts needs a role and is
     'read-only': await signedInAs(world, { role: 'read-only', tenant_id }),
   }
   await openTestMode(people.developer, tenant_id)
-  const acts: [action: string, path: string, body?: object][] = [
-    ['sandbox.reply', `messages/${UNKNOWN_ID}/reply`, { text: 'STOP' }],
-    ['sandbox.authenticate', `payments/${UNKNOWN_ID}/authenticate`, { outcome: 'succeeded' }],
-    ['sandbox.dispute', `payments/${UNKNOWN_ID}/dispute`],
-    ['sandbox.fail', `payouts/${UNKNOWN_ID}/fail`],
+  const acts: [action: string, path: string, code: string, body?: object][] = [
+    ['sandbox.reply', `messages/${UNKNOWN_ID}/reply`, 'message_not_found', { text: 'STOP' }],
+    [
+      'sandbox.authenticate',
+      `payments/${UNKNOWN_ID}/authenticate`,
+      'payment_not_found',
+      { outcome: 'succeeded' },
+    ],
+    ['sandbox.dispute', `payments/${UNKNOWN_ID}/dispute`, 'payment_not_found'],
+    ['sandbox.fail', `payouts/${UNKNOWN_ID}/fail`, 'payout_not_found'],
   ]
-  for (const [action, path, body] of acts) {
+  for (const [action, path, code, body] of acts) {
     const by_reader = await people['read-only'].post(`/api/sandbox/${path}`, body, TEST)
     expect([path, by_reader.body.error]).toMatchObject([
       path,
@@ -207,14 +215,62 @@ test('the sandbox belongs to test mode, and each of its acts needs a role and is
     ])
     const before = await entriesOf(world, people.developer)
     const answer = await people.developer.post(`/api/sandbox/${path}`, body, TEST)
-    // This version keeps no state of a sandbox.
-    expect([path, answer.status, answer.body.error.code]).toEqual([path, 500, 'misconfigured_gateway'])
+    expect([path, answer.status, answer.body.error.code]).toEqual([path, 404, code])
     const [request, outcome] = (await entriesOf(world, people.developer)).slice(before.length)
-    expect([request, outcome]).toMatchObject([{ action }, { action, details: { status: 500 } }])
+    expect([request, outcome]).toMatchObject([{ action }, { action, details: { status: 404 } }])
   }
   expect((await people.developer.get('/api/sandbox/messages')).status).toBe(403)
   const bad = await people.developer.post(`/api/sandbox/${acts[1]![1]}`, { outcome: 'maybe' }, TEST)
   expect(bad.status).toBe(400)
+})
+
+test('a person pays, disputes and answers as the buyer, the bank and the phone, and reads the inbox', async ({
+  world,
+}) => {
+  const { tenant_id } = await world.clientOf({ tenant: 'acted' })
+  const browser = await signedInAs(world, { role: 'support', tenant_id })
+  await openTestMode(browser, tenant_id)
+  const shop = await world.clientOf({ tenant: 'acted', mode: 'test' })
+  const act = (path: string, body?: object) => browser.post(`/api/sandbox/${path}`, body, TEST)
+
+  const { body: payment } = await createPayment(shop, { payment_method: undefined })
+  const path = `payments/${payment.id}`
+  const early = await act(`${path}/dispute`)
+  expect([early.status, early.body.error.code]).toEqual([409, 'conflict'])
+  expect(early.body.error.message).toContain('has no captured amount')
+  const paid = await act(`${path}/authenticate`, { outcome: 'succeeded' })
+  expect([paid.status, paid.body]).toEqual([200, { id: payment.id }])
+  await paymentIn(shop, payment.id, 'authorized')
+  await shop.post(`/v1/payments/${payment.id}/capture`)
+  await paymentIn(shop, payment.id, 'captured')
+  expect((await act(`${path}/dispute`)).status).toBe(200)
+  await disputeIn(shop, payment.id, 'needs_response')
+
+  await topUp(shop)
+  const payout = await payOut(shop, await recipient(shop, 'ba_success'))
+  await payoutIn(shop, payout.body.id, 'paid')
+  expect((await act(`payouts/${payout.body.id}/fail`)).status).toBe(200)
+  await payoutIn(shop, payout.body.id, 'failed')
+
+  const sms = { to: '+4915112345678', body: 'Shipped', idempotency_key: freshKey() }
+  expect((await shop.post('/v1/messages/sms', sms)).status).toBe(201)
+  const inbox = async () => (await browser.get('/api/sandbox/messages', TEST)).body
+  const [sent, ...others] = await inbox()
+  expect([sent, others]).toMatchObject([{ channel: 'sms', to: [sms.to], subject: null }, []])
+  const message = await browser.get(`/api/sandbox/messages/${sent.id}`, TEST)
+  expect(message.body).toEqual({ ...sent, text: 'Shipped', html: null, attachments: [] })
+  expect((await act(`messages/${sent.id}/reply`, { text: 'STOP' })).status).toBe(200)
+  expect(await inbox()).toMatchObject([{ status: 'received', from: sms.to }, { id: sent.id }])
+  const filtered = await browser.get(`/api/sandbox/messages?to=${encodeURIComponent(sms.to)}`, TEST)
+  expect(filtered.body).toEqual([sent])
+  await eventually(async () =>
+    expect((await shop.get('/v1/messages/suppressions')).body).toMatchObject([{ reason: 'opt_out' }]),
+  )
+  const other = await world.clientOf({ tenant: 'not-acted' })
+  const stranger = await signedInAs(world, { role: 'owner', tenant_id: other.tenant_id })
+  await openTestMode(stranger, other.tenant_id)
+  expect((await stranger.get('/api/sandbox/messages', TEST)).body).toEqual([])
+  expect((await stranger.get(`/api/sandbox/messages/${sent.id}`, TEST)).status).toBe(404)
 })
 
 test('a user of several tenants opens test mode of the selected one', async ({ world }) => {

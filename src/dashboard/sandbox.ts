@@ -1,8 +1,15 @@
 // The sandbox of a tenant in test mode, as the dashboard uses it: the inbox of what was sent, and what buyers, banks
 // and phones do in live mode.
+import { setTimeout } from 'node:timers/promises'
+import type { ApiContext } from '#api/context.ts'
 import { AppError } from '#core/errors.ts'
 import type { Channel } from '#core/addresses.ts'
 import type { Sql } from '#core/db.ts'
+import { newId } from '#core/ids.ts'
+import { findPayment } from '#domain/payments/find.ts'
+import { findPayout } from '#domain/payouts/find.ts'
+import { findActEnd, requestSandboxAct, type SandboxAct } from '#domain/sandboxes/acts.ts'
+import { findInInbox, type InboxMessage } from '#domain/sandboxes/inbox.ts'
 
 /** The statuses of messages in the inbox. `received`: an SMS that answers one. */
 export const INBOX_STATUSES = ['sent', 'delivered', 'undelivered', 'failed', 'received'] as const
@@ -45,7 +52,7 @@ export type Sandbox = {
   findInboxMessage(sql: Sql, tenant_id: string, id: string): Promise<InboxEntryDetails | undefined>
   /** Sends an SMS back, from the number that received the SMS with this id of the inbox. */
   replyToSms(tenant_id: string, id: string, text: string): Promise<SandboxResult>
-  /** Ends the authentication that a payment waits for, as its buyer does. */
+  /** Does what a payment waits for, as its buyer does: enters a card, or ends the authentication. */
   authenticatePayment(
     tenant_id: string,
     payment_id: string,
@@ -60,16 +67,61 @@ export type Sandbox = {
 export const AUTHENTICATION_OUTCOMES = ['succeeded', 'failed'] as const
 type AuthenticationOutcome = (typeof AUTHENTICATION_OUTCOMES)[number]
 
-/** Refuses everything: this version keeps no state of a sandbox. */
-export const MISSING_SANDBOX: Sandbox = {
-  listInbox: refuse,
-  findInboxMessage: refuse,
-  replyToSms: refuse,
-  authenticatePayment: refuse,
-  disputePayment: refuse,
-  failPayout: refuse,
+/** How long an act waits for the worker that carries it out, in milliseconds. */
+const MAX_WAIT_MS = 5_000
+const POLL_INTERVAL_MS = 100
+
+export function createSandbox({ sql, vault }: Pick<ApiContext, 'sql' | 'vault'>): Sandbox {
+  async function requestAct(
+    tenant_id: string,
+    act: Pick<SandboxAct, 'act' | 'reference'> & { text?: string },
+  ): Promise<SandboxResult> {
+    const id = newId()
+    await requestSandboxAct(sql, vault, tenant_id, { text: null, ...act, id })
+    const until = performance.now() + MAX_WAIT_MS
+    for (;;) {
+      const end = await findActEnd(sql, tenant_id, id)
+      if (end?.refused != null) throw new AppError('conflict', { message: end.refused })
+      if (end !== undefined || performance.now() > until) return { finished: end !== undefined }
+      await setTimeout(POLL_INTERVAL_MS)
+    }
+  }
+
+  async function actOnPayment(tenant_id: string, id: string, act: SandboxAct['act']): Promise<SandboxResult> {
+    const payment = await findPayment(sql, tenant_id, id)
+    if (payment === undefined) throw new AppError('payment_not_found')
+    return await requestAct(tenant_id, { act, reference: referenceOf(payment) })
+  }
+
+  return {
+    listInbox: async (lists_sql, tenant_id, filters) =>
+      (await findInInbox(lists_sql, vault, tenant_id, filters)).map(entryOf),
+    async findInboxMessage(lists_sql, tenant_id, id) {
+      const [found] = await findInInbox(lists_sql, vault, tenant_id, { limit: 1, id })
+      return found && { ...entryOf(found), text: found.text, html: found.html, attachments: found.attachments }
+    },
+    async replyToSms(tenant_id, id, text) {
+      const [found] = await findInInbox(sql, vault, tenant_id, { limit: 1, id })
+      if (found === undefined) throw new AppError('message_not_found')
+      return await requestAct(tenant_id, { act: 'answer_sms', reference: id, text })
+    },
+    authenticatePayment: async (tenant_id, id, outcome) =>
+      await actOnPayment(tenant_id, id, outcome === 'succeeded' ? 'pay' : 'fail_payment'),
+    disputePayment: async (tenant_id, id) => await actOnPayment(tenant_id, id, 'open_dispute'),
+    async failPayout(tenant_id, id) {
+      const payout = await findPayout(sql, tenant_id, id)
+      if (payout === undefined) throw new AppError('payout_not_found')
+      return await requestAct(tenant_id, { act: 'fail_payout', reference: referenceOf(payout) })
+    },
+  }
 }
 
-async function refuse(): Promise<never> {
-  throw new AppError('misconfigured_gateway', { message: 'This installation has no sandbox.' })
+function referenceOf({ processor_reference }: { processor_reference: string | null }): string {
+  if (processor_reference !== null) return processor_reference
+  throw new AppError('conflict', { message: 'The processor does not have it yet. Try again.' })
+}
+
+function entryOf(message: InboxMessage): InboxEntry {
+  const { id, channel, reference, status, from, to, subject, created_at } = message
+  return { id, channel, reference, status, from, to, subject, created_at }
 }

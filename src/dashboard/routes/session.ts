@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { PAYMENTS, TEST_KEYS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
-import { AREA_NAMES, missingInTestMode } from '#domain/areas.ts'
+import { AREA_NAMES } from '#domain/areas.ts'
 import { findPausesOf, pausedQueueSchema } from '#domain/jobs/pauses.ts'
 import { MODES } from '#domain/modes.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
@@ -156,12 +156,13 @@ async function describeSession(
 }
 
 function areaState(
-  { config, areas: { deployed, switched_off, without_credentials } }: DashboardContext,
+  { areas: { deployed, switched_off, without_credentials } }: DashboardContext,
   area: (typeof AREA_NAMES)[number],
   is_test: boolean,
 ) {
   if (switched_off.includes(area)) return 'switched_off'
-  if (is_test && missingInTestMode(config).areas.includes(area)) return 'without_credentials'
   if (deployed.includes(area)) return 'deployed'
-  return without_credentials.includes(area) ? 'without_credentials' : 'not_deployed'
+  if (!without_credentials.includes(area)) return 'not_deployed'
+  // The sandbox needs no credentials.
+  return is_test ? 'deployed' : 'without_credentials'
 }

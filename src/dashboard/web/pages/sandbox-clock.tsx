@@ -66,8 +66,8 @@ function ClockFacts({ clock, read_at }: { clock: TestClock | undefined; read_at:
   return (
     <div className="stack">
       <p className="dim">
-        Holds lapse, scheduled captures and messages run, deliveries are retried and payouts arrive when the
-        clock reaches their time. It never goes back.
+        Holds expire, scheduled messages are sent, deliveries are retried and payouts arrive when the clock
+        reaches their time. It never goes back.
       </p>
       <Facts
         of={clock}

@@ -1,4 +1,4 @@
-// The dialogs of the sandbox: authenticate and dispute a payment, fail a payout, answer an SMS.
+// The dialogs of the sandbox: pay and dispute a payment, fail a payout, answer an SMS.
 import { NativeSelect, Textarea } from '@mantine/core'
 import { useState, type ReactNode } from 'react'
 import type { Payment, Payout } from '#sdk/index.ts'
@@ -15,8 +15,8 @@ const UNKNOWN_ACT =
   'It is unknown whether the sandbox received this. Look at the status before you repeat it.'
 
 const OUTCOMES = [
-  { value: 'succeeded', label: 'The buyer authenticates' },
-  { value: 'failed', label: 'The buyer fails to authenticate' },
+  { value: 'succeeded', label: 'The buyer enters a card, or authenticates' },
+  { value: 'failed', label: 'The card is declined, or the authentication fails' },
 ]
 
 export function AuthenticateDialog({ payment, ...dialog }: SandboxDialog & { payment: Payment }) {
@@ -25,9 +25,9 @@ export function AuthenticateDialog({ payment, ...dialog }: SandboxDialog & { pay
   return (
     <ConfirmDialog
       {...dialog}
-      title={`Authenticate the payment of ${money}?`}
+      title={`Pay ${money} as the buyer?`}
       action={SUCCESS_ACTIONS[outcome === 'succeeded' ? 'succeeded' : 'failed']}
-      effect="The bank asks the buyer to authenticate. You answer as the buyer, and the payment is authorized or fails."
+      effect="The payment waits for its buyer: for a card, or for the answer to the bank. You do it, and the payment is authorized or fails."
       act={() => sendAct('POST', `/sandbox/payments/${payment.id}/authenticate`, { outcome })}
       unknown={UNKNOWN_ACT}
       onSettled={() => invalidate('/v1/payments', '/timelines')}
@@ -44,7 +44,7 @@ export function AuthenticateDialog({ payment, ...dialog }: SandboxDialog & { pay
   )
 }
 
-const SUCCESS_ACTIONS = { succeeded: 'Pay', failed: 'Fail authentication' }
+const SUCCESS_ACTIONS = { succeeded: 'Pay', failed: 'Fail' }
 
 export function DisputeDialog({ payment, ...dialog }: SandboxDialog & { payment: Payment }) {
   const money = formatMoney(payment.amount_captured_minor, payment.currency)
