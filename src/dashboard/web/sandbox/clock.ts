@@ -7,8 +7,8 @@ import { sendAct, type ActResponse } from '../kit/ActResult.tsx'
 const PATH = '/v1/test_clock'
 
 /**
- * `advance_to`: the time that the clock moves to, while its status is `advancing`. `remaining`: the deadlines until then;
- * null until they are counted.
+ * `advance_to`: the time that the clock moves to, while its status is `advancing`. `remaining`: the deadlines until
+ * then; null until they are counted.
  */
 export type TestClock = {
   now: string
