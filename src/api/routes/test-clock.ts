@@ -6,7 +6,7 @@ import { dateTime } from '#core/time.ts'
 import {
   advanceTestClock,
   findTestClock,
-  MAX_DAYS_AHEAD,
+  MAX_CLOCK_DAYS_AHEAD,
   testClockSchema,
 } from '#domain/test-clocks/test-clock.ts'
 import type { RouteApp, RouteContext } from '../context.ts'
@@ -19,11 +19,11 @@ const DEFINITION = { area: null, tag: 'test_clock' } as const
 const advanceBody = z
   .strictObject({
     advance_to: dateTime.meta({
-      description: `The time to which the clock moves: later than \`now\` of the clock, and at most ${MAX_DAYS_AHEAD} days ahead of the real time.`,
+      description: `The time to which the clock moves: later than \`now\` of the clock, and at most ${MAX_CLOCK_DAYS_AHEAD} days ahead of the real time.`,
       example: ADVANCE_TO,
     }),
   })
-  .meta({ id: 'AdvanceTestClock' })
+  .meta({ id: 'AdvanceTestClock', description: 'The time to which the clock moves.' })
 
 export function testClockRoutes(app: RouteApp, { sql }: RouteContext): void {
   app.get(

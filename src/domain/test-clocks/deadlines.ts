@@ -8,7 +8,7 @@ import { abandonedVerificationAt } from '../verifications/cancel.ts'
 
 /** What the deadlines of a tenant depend on, besides its clock. */
 export type DeadlineRules = {
-  /** Whether the processor of test mode has the clock of the tenant: the sandbox has, an account at Stripe has not. */
+  /** Whether the processor of test mode has the clock of the tenant: the sandbox has it, a test account has not. */
   processor_follows: boolean
   action_ttl_s: number
   verification_ttl_days: number

@@ -5,7 +5,7 @@ import { AppError } from '#core/errors.ts'
 import { timestamp } from '#core/time.ts'
 
 /** How far a clock may be ahead of the real time. */
-export const MAX_DAYS_AHEAD = 365
+export const MAX_CLOCK_DAYS_AHEAD = 365
 
 export const testClockSchema = z
   .object({
@@ -45,7 +45,7 @@ export async function findTestClock(sql: Sql, tenant_id: string): Promise<TestCl
  * `test_clock_ahead` for an earlier time, `invalid_request` for a time that is too far ahead.
  */
 export async function advanceTestClock(sql: Sql, tenant_id: string, advance_to: string): Promise<TestClock> {
-  const is_allowed = sql`a.advance_to <= now() + ${MAX_DAYS_AHEAD} * interval '1 day'`
+  const is_allowed = sql`a.advance_to <= now() + ${MAX_CLOCK_DAYS_AHEAD} * interval '1 day'`
   const [accepted] = await sql`
     insert into test_clocks as c (tenant_id, advance_to)
     select ${tenant_id}, a.advance_to from (values (${advance_to}::timestamptz)) a (advance_to)
@@ -60,7 +60,7 @@ export async function advanceTestClock(sql: Sql, tenant_id: string, advance_to: 
   const [refused] = await sql<{ is_allowed: boolean }[]>`
     select ${is_allowed} as is_allowed from (values (${advance_to}::timestamptz)) a (advance_to)`
   if (refused!.is_allowed) throw aheadError(clock)
-  const problem = `must be at most ${MAX_DAYS_AHEAD} days ahead of the real time`
+  const problem = `must be at most ${MAX_CLOCK_DAYS_AHEAD} days ahead of the real time`
   throw new AppError('invalid_request', {
     message: `advance_to ${problem}.`,
     param: 'advance_to',
