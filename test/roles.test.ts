@@ -634,7 +634,7 @@ describe('readers', () => {
     }
     // These tables have no rows of the tenants: no drifts and no deliveries to endpoints exist, the erasures of deleted
     // customers are complete, no feed was restarted, no request is lost, no notification of a payment has moved to the
-    // history, and live tenants have no sandboxes.
+    // history, and live tenants have no sandboxes and no test clocks.
     expect([...empty]).toEqual([
       'drifts',
       'erasures',
@@ -646,6 +646,8 @@ describe('readers', () => {
       'sandbox_messages',
       'sandbox_records',
       'sandboxes',
+      'test_clock_steps',
+      'test_clocks',
       'webhook_backlogs',
       'webhook_deliveries',
       'webhook_due',
