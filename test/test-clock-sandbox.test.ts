@@ -1,6 +1,7 @@
 // The test clock of a tenant whose processor is the sandbox, which follows the clock.
 import { expect } from 'vitest'
 import { LOOPBACK } from '#test/deliveries.ts'
+import { disputeIn } from '#test/disputes.ts'
 import { authorizedPayment, capturedPayment, eventually, paymentIn } from '#test/payments.ts'
 import { payOut, recipient } from '#test/payouts.ts'
 import { clockOf, DAY_MS, eventTypes, passDays, testTenant } from '#test/test-clocks.ts'
@@ -49,4 +50,20 @@ test('what the processor stores has the real time, and a clock waits for its not
     select (line -> 'version' ->> 'created')::float8 as created_s from sandbox_records
     where tenant_id = ${shop.tenant_id} and object = ${paid.processor_reference} and kind = 'version' limit 1`
   expect(Math.abs(created!.created_s * 1000 - Date.now())).toBeLessThan(DAY_MS)
+})
+
+test('a dispute that nobody answers is lost at its deadline', async ({ world }) => {
+  const shop = await testTenant(world)
+  const paid = await capturedPayment(shop, { payment_method: 'pm_card_createDispute' })
+  const { dispute } = await disputeIn(shop, paid.id, 'needs_response')
+  await passDays(shop, 7)
+  expect((await shop.get(`/v1/disputes/${dispute.id}`)).body).toMatchObject({ status: 'needs_response' })
+  await passDays(shop, 3)
+  expect((await shop.get(`/v1/disputes/${dispute.id}`)).body).toMatchObject({ status: 'lost' })
+  await eventually(async () =>
+    expect((await eventTypes(shop, [paid.id])).slice(-2)).toEqual([
+      ['payment.disputed', 0],
+      ['payment.dispute_lost', 0],
+    ]),
+  )
 })
