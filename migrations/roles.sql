@@ -238,7 +238,7 @@ begin
     -- For the audit.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'test_clocks', 'select, update'),
-    ('sluice_worker', 'test_clock_steps', 'select, insert, update (clock_offset)'),
+    ('sluice_worker', 'test_clock_steps', 'select, insert, update (clock_offset), delete'),
     ('sluice_worker', 'customers', 'select (tenant_id, id, idempotency_key, recovered_at, kyc_status, kyc_id), insert (tenant_id, id, idempotency_key, recovered_at)'),
     ('sluice_worker', 'recipients', 'select (tenant_id, id, idempotency_key, recovered_at, kyc_status, kyc_id),
       insert (tenant_id, id, idempotency_key, name, type, currency, country, destination, recovered_at)'),
