@@ -246,7 +246,10 @@ test('a person pays, disputes and answers as the buyer, the bank and the phone, 
   expect((await act(`${path}/dispute`)).status).toBe(200)
   await disputeIn(shop, payment.id, 'needs_response')
 
-  await topUp(shop)
+  const top_up = (await topUp(shop)).body
+  await eventually(async () =>
+    expect((await shop.get(`/v1/wallet/top_ups/${top_up.id}`)).body).toMatchObject({ status: 'succeeded' }),
+  )
   const payout = await payOut(shop, await recipient(shop, 'ba_success'))
   await payoutIn(shop, payout.body.id, 'paid')
   expect((await act(`payouts/${payout.body.id}/fail`)).status).toBe(200)

@@ -537,6 +537,7 @@ describe('readers', () => {
       'webhooks_read sluice_webhooks',
       'webhooks_store sluice_webhooks',
     ],
+    tenants: ['dashboard_twins sluice_dashboard', 'readers sluice_reader', 'services sluice_service'],
   }
 
   test('each process writes only rows of its own kind, and the number of rows is limited', async ({

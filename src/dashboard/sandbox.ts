@@ -98,7 +98,9 @@ export function createSandbox({ sql, vault }: Pick<ApiContext, 'sql' | 'vault'>)
       (await findInInbox(lists_sql, vault, tenant_id, filters)).map(entryOf),
     async findInboxMessage(lists_sql, tenant_id, id) {
       const [found] = await findInInbox(lists_sql, vault, tenant_id, { limit: 1, id })
-      return found && { ...entryOf(found), text: found.text, html: found.html, attachments: found.attachments }
+      return (
+        found && { ...entryOf(found), text: found.text, html: found.html, attachments: found.attachments }
+      )
     },
     async replyToSms(tenant_id, id, text) {
       const [found] = await findInInbox(sql, vault, tenant_id, { limit: 1, id })

@@ -13,8 +13,8 @@ export type AreaState = WebSession['areas'][number]['state']
 export const isSignedOut = (error: unknown): boolean => error instanceof SluiceError && error.status === 401
 
 /**
- * Reads the session. The error has status 401 if the user is signed out. The first page of test mode creates the twin of
- * the tenant.
+ * Reads the session. The error has status 401 if the user is signed out. The first page of test mode creates the twin
+ * of the tenant.
  */
 export function useSessionQuery(): UseQueryResult<WebSession> {
   return useQuery({

@@ -65,7 +65,10 @@ export function CsvExport<T>({
   )
 }
 
-/** The filters and the date are added to the name: `payments.csv` becomes `payments-captured-USD-2026-11-24.csv`, in test mode `test-payments-…`. */
+/**
+ * The filters and the date are added to the name: `payments.csv` becomes `payments-captured-USD-2026-11-24.csv`, in
+ * test mode `test-payments-…`.
+ */
 function fileName(name: string, filters: ListState<unknown>['filters']): string {
   const set = Object.values(filters).map((value) => String(value ?? '').replaceAll(/[^\w-]+/g, '_'))
   const list_name = name.replace(/\.csv$/, '')
