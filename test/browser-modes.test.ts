@@ -15,6 +15,7 @@ import {
 import { freshKey } from '#test/client.ts'
 import { createPayment, eventually, paymentIn } from '#test/payments.ts'
 import { createPerson } from '#test/people.ts'
+import { verificationIn, verificationOf } from '#test/verifications.ts'
 
 let dashboard: Dashboard
 beforeAll(async () => {
@@ -29,6 +30,7 @@ const EMPTY_TABS = {
   Inbox: 'No messages yet',
   Payments: 'No payments yet',
   Payouts: 'No payouts yet',
+  Verifications: 'No verifications yet',
   Clock: 'Ahead by',
 }
 
@@ -171,6 +173,25 @@ test('the button of a payment pays as its buyer, and the clock advances', async 
     expect(clock).toMatchObject({ status: 'ready' })
     expect(Date.parse(clock.now)).toBeGreaterThan(Date.now() + 23 * 3_600_000)
   })
+})
+
+test('the link of a verification leads to the button that completes it', async () => {
+  const { world } = dashboard
+  const { tenant_id } = await world.clientOf({ tenant: 'verified' })
+  const shop = await world.clientOf({ tenant: 'verified', mode: 'test' })
+  const person = await createPerson(world, { role: 'support', tenant_id })
+  const verification = await verificationOf(shop)
+  const { pathname, search } = new URL(verification.url)
+  const page = await dashboard.open(`${pathname}${search}`, { as: person })
+  await heading(page, 'Verifications · Sandbox').waitFor()
+  await page.getByRole('main').getByRole('button', { name: 'Complete verification' }).click()
+  const dialog = page.getByRole('dialog')
+  await checkAccessible(page)
+  await dialog.getByRole('button', { name: 'Complete verification' }).click()
+  await verificationIn(shop, verification.id, 'approved')
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  await page.getByRole('main').getByText('Approved').first().waitFor()
+  expect(await page.getByRole('main').getByRole('button', { name: 'Complete verification' }).count()).toBe(0)
 })
 
 test('a page of the sandbox in live mode leads to test mode', async () => {

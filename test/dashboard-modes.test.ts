@@ -7,6 +7,7 @@ import { createPayment, eventually, paymentIn } from '#test/payments.ts'
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { createPerson, entriesOf, signedInAs, signIn, type Browser, type Person } from '#test/people.ts'
 import { topUp } from '#test/top-ups.ts'
+import { verificationIn, verificationOf } from '#test/verifications.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const TEST = { 'x-sluice-mode': 'test' }
@@ -201,6 +202,7 @@ test('the sandbox belongs to test mode, and each of its acts needs a role and is
     ],
     ['sandbox.dispute', `payments/${UNKNOWN_ID}/dispute`, 'payment_not_found'],
     ['sandbox.fail', `payouts/${UNKNOWN_ID}/fail`, 'payout_not_found'],
+    ['sandbox.complete', `verifications/${UNKNOWN_ID}/complete`, 'kyc_not_found', { outcome: 'succeeded' }],
   ]
   for (const [action, path, code, body] of acts) {
     const by_reader = await people['read-only'].post(`/api/sandbox/${path}`, body, TEST)
@@ -254,6 +256,23 @@ test('a person pays, disputes and answers as the buyer, the bank and the phone, 
   await payoutIn(shop, payout.body.id, 'paid')
   expect((await act(`payouts/${payout.body.id}/fail`)).status).toBe(200)
   await payoutIn(shop, payout.body.id, 'failed')
+
+  const verification = await verificationOf(shop)
+  expect(new URL(verification.url).pathname).toMatch(/^\/test\/sandbox\/identity\//)
+  const complete = (outcome: string) => act(`verifications/${verification.id}/complete`, { outcome })
+  expect((await complete('failed')).status).toBe(200)
+  await eventually(async () =>
+    expect((await shop.get(`/v1/compliance/kyc/${verification.id}`)).body).toMatchObject({
+      status: 'requires_input',
+      failure: { code: 'document_unverified_other' },
+    }),
+  )
+  expect((await complete('succeeded')).status).toBe(200)
+  await verificationIn(shop, verification.id, 'approved')
+  expect((await complete('failed')).body.error).toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining('verified'),
+  })
 
   const sms = { to: '+4915112345678', body: 'Shipped', idempotency_key: freshKey() }
   expect((await shop.post('/v1/messages/sms', sms)).status).toBe(201)

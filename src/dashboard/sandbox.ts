@@ -1,5 +1,5 @@
-// The sandbox of a tenant in test mode, as the dashboard uses it: the inbox of what was sent, and what buyers, banks
-// and phones do in live mode.
+// The sandbox of a tenant in test mode, as the dashboard uses it: the inbox of what was sent, and what buyers, banks,
+// verified persons and phones do in live mode.
 import { setTimeout } from 'node:timers/promises'
 import type { ApiContext } from '#api/context.ts'
 import { AppError } from '#core/errors.ts'
@@ -10,6 +10,7 @@ import { findPayment } from '#domain/payments/find.ts'
 import { findPayout } from '#domain/payouts/find.ts'
 import { findActEnd, requestSandboxAct, type SandboxAct } from '#domain/sandboxes/acts.ts'
 import { findInInbox, type InboxMessage } from '#domain/sandboxes/inbox.ts'
+import { findVerification } from '#domain/verifications/find.ts'
 
 /** The statuses of messages in the inbox. `received`: an SMS that answers one. */
 export const INBOX_STATUSES = ['sent', 'delivered', 'undelivered', 'failed', 'received'] as const
@@ -53,19 +54,22 @@ export type Sandbox = {
   /** Sends an SMS back, from the number that received the SMS with this id of the inbox. */
   replyToSms(tenant_id: string, id: string, text: string): Promise<SandboxResult>
   /** Does what a payment waits for, as its buyer does: enters a card, or ends the authentication. */
-  authenticatePayment(
-    tenant_id: string,
-    payment_id: string,
-    outcome: AuthenticationOutcome,
-  ): Promise<SandboxResult>
+  authenticatePayment(tenant_id: string, payment_id: string, outcome: ActOutcome): Promise<SandboxResult>
   /** Opens a dispute of a captured payment, as the buyer's bank does. */
   disputePayment(tenant_id: string, payment_id: string): Promise<SandboxResult>
   /** Fails a payout that the processor has, or returns a paid one, as the recipient's bank does. */
   failPayout(tenant_id: string, payout_id: string): Promise<SandboxResult>
+  /** Ends the check of a verification. After a failed check, the verification waits for its person again. */
+  completeVerification(
+    tenant_id: string,
+    verification_id: string,
+    outcome: ActOutcome,
+  ): Promise<SandboxResult>
 }
 
-export const AUTHENTICATION_OUTCOMES = ['succeeded', 'failed'] as const
-type AuthenticationOutcome = (typeof AUTHENTICATION_OUTCOMES)[number]
+/** The outcomes of what a buyer or a person does. */
+export const ACT_OUTCOMES = ['succeeded', 'failed'] as const
+type ActOutcome = (typeof ACT_OUTCOMES)[number]
 
 /** How long an act waits for the worker that carries it out, in milliseconds. */
 const MAX_WAIT_MS = 5_000
@@ -90,7 +94,7 @@ export function createSandbox({ sql, vault }: Pick<ApiContext, 'sql' | 'vault'>)
   async function actOnPayment(tenant_id: string, id: string, act: SandboxAct['act']): Promise<SandboxResult> {
     const payment = await findPayment(sql, tenant_id, id)
     if (payment === undefined) throw new AppError('payment_not_found')
-    return await requestAct(tenant_id, { act, reference: referenceOf(payment) })
+    return await requestAct(tenant_id, { act, reference: referenceOf(payment.processor_reference) })
   }
 
   return {
@@ -113,13 +117,22 @@ export function createSandbox({ sql, vault }: Pick<ApiContext, 'sql' | 'vault'>)
     async failPayout(tenant_id, id) {
       const payout = await findPayout(sql, tenant_id, id)
       if (payout === undefined) throw new AppError('payout_not_found')
-      return await requestAct(tenant_id, { act: 'fail_payout', reference: referenceOf(payout) })
+      return await requestAct(tenant_id, {
+        act: 'fail_payout',
+        reference: referenceOf(payout.processor_reference),
+      })
+    },
+    async completeVerification(tenant_id, id, outcome) {
+      const verification = await findVerification(sql, tenant_id, id)
+      if (verification === undefined) throw new AppError('kyc_not_found')
+      const act = outcome === 'succeeded' ? 'pass_verification' : 'fail_verification'
+      return await requestAct(tenant_id, { act, reference: referenceOf(verification.provider_reference) })
     },
   }
 }
 
-function referenceOf({ processor_reference }: { processor_reference: string | null }): string {
-  if (processor_reference !== null) return processor_reference
+function referenceOf(reference: string | null): string {
+  if (reference !== null) return reference
   throw new AppError('conflict', { message: 'The processor does not have it yet. Try again.' })
 }
 

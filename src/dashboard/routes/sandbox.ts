@@ -1,4 +1,4 @@
-// The sandbox of a tenant in test mode: its inbox, and the acts of buyers, banks and phones.
+// The sandbox of a tenant in test mode: its inbox, and the acts of buyers, banks, verified persons and phones.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
@@ -11,7 +11,7 @@ import { requireMember, requireTestMode, type DashboardContext } from '../contex
 import { recordAct } from '../on-record.ts'
 import { assertAllowed } from '../roles.ts'
 import {
-  AUTHENTICATION_OUTCOMES,
+  ACT_OUTCOMES,
   INBOX_STATUSES,
   type InboxEntry,
   type InboxEntryDetails,
@@ -44,7 +44,7 @@ const inboxQuery = z.strictObject({
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 /** As long as the body of an SMS. */
 const replyBody = z.strictObject({ text: z.string().trim().min(1).max(1600) })
-const authenticateBody = z.strictObject({ outcome: z.enum(AUTHENTICATION_OUTCOMES) })
+const outcomeBody = z.strictObject({ outcome: z.enum(ACT_OUTCOMES) })
 /** `id`: the id in the path. */
 const actSchema = z.object({ id: z.uuid() })
 const ACT_RESPONSES = { 200: actSchema, 202: actSchema }
@@ -105,7 +105,7 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
   )
   app.post(
     '/api/sandbox/payments/:id/authenticate',
-    { schema: { params, body: authenticateBody, response: ACT_RESPONSES } },
+    { schema: { params, body: outcomeBody, response: ACT_RESPONSES } },
     async (request, reply) => {
       const { id } = request.params
       const of = { action: 'sandbox.authenticate', subject: 'payment', id } as const
@@ -131,6 +131,17 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
       const { id } = request.params
       return await act(request, reply, { action: 'sandbox.fail', subject: 'payout', id }, (tenant_id) =>
         sandbox.failPayout(tenant_id, id),
+      )
+    },
+  )
+  app.post(
+    '/api/sandbox/verifications/:id/complete',
+    { schema: { params, body: outcomeBody, response: ACT_RESPONSES } },
+    async (request, reply) => {
+      const { id } = request.params
+      const of = { action: 'sandbox.complete', subject: 'kyc', id } as const
+      return await act(request, reply, of, (tenant_id) =>
+        sandbox.completeVerification(tenant_id, id, request.body.outcome),
       )
     },
   )

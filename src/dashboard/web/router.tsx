@@ -208,6 +208,17 @@ const PAGES = [
   sandboxPage('/sandbox', () => import('./pages/sandbox.tsx'), 'SandboxPage'),
   sandboxPage('/sandbox/payments', () => import('./pages/sandbox-payments.tsx'), 'SandboxPaymentsPage'),
   sandboxPage('/sandbox/payouts', () => import('./pages/sandbox-payouts.tsx'), 'SandboxPayoutsPage'),
+  sandboxPage(
+    '/sandbox/verifications',
+    () => import('./pages/sandbox-verifications.tsx'),
+    'SandboxVerificationsPage',
+  ),
+  // The link that a person gets for a verification.
+  sandboxPage(
+    '/sandbox/identity/$session/start',
+    () => import('./pages/sandbox-verifications.tsx'),
+    'SandboxVerificationsPage',
+  ),
   sandboxPage('/sandbox/clock', () => import('./pages/sandbox-clock.tsx'), 'SandboxClockPage'),
   sandboxPage('/sandbox/messages/$id', () => import('./pages/sandbox-message.tsx'), 'SandboxMessagePage'),
   operatorPage('/ops/queues', () => import('./pages/ops/queues.tsx'), 'QueuesPage'),

@@ -137,7 +137,7 @@ export function openSandboxHost(config: Config, log: Log, { max_bytes = MAX_BYTE
         ? existing
         : emptyEngine(generation, {
             account: sandboxAccount(tenant_id),
-            pages_url: `${config.DASHBOARD_URL ?? 'http://sandbox.invalid'}/sandbox/${tenant_id}`,
+            pages_url: `${config.DASHBOARD_URL ?? 'http://sandbox.invalid'}/test/sandbox`,
             onFailedChange: (err, change) =>
               log.error({ err, tenant_id, ...change }, 'a scheduled change of a sandbox failed'),
           })

@@ -940,6 +940,9 @@ export interface Answers {
   'POST /sandbox/payouts/{id}/fail': {
     id: string
   }
+  'POST /sandbox/verifications/{id}/complete': {
+    id: string
+  }
   'GET /ops/queues': QueuesFiguresShape
   'GET /ops/queues/{queue}/names': JobNameFiguresShape
   'GET /ops/series': JobSeriesShape

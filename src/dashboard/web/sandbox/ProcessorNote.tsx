@@ -8,7 +8,7 @@ export function ProcessorNote() {
     <div className="note" role="note">
       <Info size={16} aria-hidden />
       <div>
-        The processor of test mode is a test account. Authenticate, dispute and fail there: the sandbox has no
+        The processor of test mode is a test account. Pay, dispute, fail and verify there: the sandbox has no
         buttons for it.
       </div>
     </div>

@@ -3,12 +3,13 @@ import { Tabs } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 
-export const SANDBOX_TEXT = 'What buyers, banks and phones do in live mode, you do here.'
+export const SANDBOX_TEXT = 'What buyers, banks, verified persons and phones do in live mode, you do here.'
 
 const TABS = [
   { to: '/sandbox', title: 'Inbox' },
   { to: '/sandbox/payments', title: 'Payments' },
   { to: '/sandbox/payouts', title: 'Payouts' },
+  { to: '/sandbox/verifications', title: 'Verifications' },
   { to: '/sandbox/clock', title: 'Clock' },
 ]
 

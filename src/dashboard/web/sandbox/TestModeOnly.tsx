@@ -16,7 +16,7 @@ export function TestModeOnly({ children }: { children: ReactNode }) {
       <div className="state">
         <FlaskConical size={24} strokeWidth={1.5} aria-hidden />
         <h2>This page belongs to test mode</h2>
-        <p>The sandbox stands in for buyers, banks and phones. Live mode has none.</p>
+        <p>The sandbox stands in for buyers, banks, verified persons and phones. Live mode has none.</p>
         <div className="state-action">
           <Button onClick={() => openInMode('test', href)}>Open test mode</Button>
         </div>

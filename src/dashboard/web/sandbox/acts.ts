@@ -1,9 +1,9 @@
-// What the user may do with a payment or payout in the sandbox.
-import type { Payment, Payout } from '#sdk/index.ts'
+// What the user may do with a payment, payout or verification in the sandbox.
+import type { Payment, Payout, Verification } from '#sdk/index.ts'
 import { MODE } from '../mode.ts'
 import { useMay, useSession } from '../session.tsx'
 
-/** Whether the user may act as a buyer or a bank: not if the processor of test mode is an account of its own. */
+/** Whether the user may act as a buyer, a bank or a verified person: not if the processor of test mode is an account of its own. */
 export function useMayActAtProcessor(): boolean {
   const { has_sandbox_processor } = useSession()
   const may_use = useMay('sandbox.use')
@@ -21,4 +21,9 @@ export function sandboxActsOf({ status, dispute }: Payment): PaymentSandboxAct[]
 /** Whether the recipient's bank can still refuse or return a payout. */
 export function isFailable({ status }: Payout): boolean {
   return status === 'processing' || status === 'paid'
+}
+
+/** Whether the person, or the provider's check of what the person submitted, can end the verification. */
+export function isCompletable({ status, outdated }: Verification): boolean {
+  return (status === 'requires_input' || status === 'processing') && !outdated
 }

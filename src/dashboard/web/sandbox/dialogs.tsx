@@ -1,11 +1,12 @@
-// The dialogs of the sandbox: pay and dispute a payment, fail a payout, answer an SMS.
+// The dialogs of the sandbox: pay and dispute a payment, fail a payout, complete a verification, answer an SMS.
 import { NativeSelect, Textarea } from '@mantine/core'
 import { useState, type ReactNode } from 'react'
-import type { Payment, Payout } from '#sdk/index.ts'
+import type { Payment, Payout, Verification } from '#sdk/index.ts'
 import { useValueAtOpening } from '../dialogs.ts'
 import { ActResultText, sendAct, type ActResponse } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatMoney } from '../kit/amounts.ts'
+import { PartyName } from '../parties/PartyName.tsx'
 import { invalidate } from '../queries.ts'
 
 type SandboxDialog = { opened: boolean; onClose: () => void }
@@ -82,6 +83,48 @@ export function FailPayoutInSandboxDialog({ payout: now, ...dialog }: SandboxDia
       onSettled={() => invalidate('/v1/payouts', '/v1/wallet', '/timelines')}
       outcome={(result) => <Accepted of={result} by="The bank refused the payout" />}
     />
+  )
+}
+
+const CHECKS = [
+  { value: 'succeeded', label: 'The check succeeds' },
+  { value: 'failed', label: 'The check fails' },
+]
+
+export function CompleteVerificationDialog({
+  verification,
+  ...dialog
+}: SandboxDialog & { verification: Verification }) {
+  const [outcome, setOutcome] = useState('succeeded')
+  const { id, subject_type, subject_id } = verification
+  return (
+    <ConfirmDialog
+      {...dialog}
+      title="Complete the verification as its person?"
+      action="Complete verification"
+      effect={
+        <>
+          You submit the document of <PartyName type={subject_type} id={subject_id} />.{' '}
+          {outcome === 'succeeded'
+            ? 'The provider accepts it, and the verification is approved.'
+            : 'The provider refuses it, and the verification waits for the person again, with the reason.'}
+        </>
+      }
+      act={() => sendAct('POST', `/sandbox/verifications/${id}/complete`, { outcome })}
+      unknown={UNKNOWN_ACT}
+      onSettled={() =>
+        invalidate('/v1/compliance', '/v1/customers', '/v1/recipients', '/v1/merchants', '/timelines')
+      }
+      outcome={(result) => <Accepted of={result} by="The provider checked the document" />}
+    >
+      <NativeSelect
+        label="Outcome"
+        data={CHECKS}
+        value={outcome}
+        onChange={(event) => setOutcome(event.currentTarget.value)}
+        data-autofocus
+      />
+    </ConfirmDialog>
   )
 }
 
