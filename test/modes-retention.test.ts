@@ -189,7 +189,7 @@ test('the steps of a clock are dropped after 90 days, except for the last one be
   await sql`
     insert into test_clock_steps (tenant_id, at, clock_offset)
     select ${tenant_id}, now() - days * interval '1 day', (201 - days) * interval '1 minute'
-    from unnest(${[200, 150, 120, 91, 89, 1]}::integer[]) days`
+    from unnest('{200,150,120,91,89,1}'::integer[]) days`
   const offsetAt = async (days: number) => {
     const [row] = await sql<{ minutes: number }[]>`
       select extract(epoch from clock_offset_at(${tenant_id}, now() - ${days} * interval '1 day'))::float8 / 60 as minutes`

@@ -296,7 +296,8 @@ test('the journal contains the whole state', () => {
   resumeChanges(copy)
   expect(changes(copy)).toEqual(changes(engine))
 
-  for (const each of [engine, copy]) moveClock(each, 8 * DAY_MS)
+  // The deadline of the dispute is the last change.
+  for (const each of [engine, copy]) moveClock(each, 10 * DAY_MS)
   const outcomes = (each: Engine): string[] =>
     shownBy(each).flatMap(({ data }) => data.map(({ status }: { status?: string }) => status))
   expect(outcomes(copy)).toEqual(outcomes(engine))

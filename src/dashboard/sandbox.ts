@@ -54,7 +54,7 @@ export type Sandbox = {
   /** Sends an SMS back, from the number that received the SMS with this id of the inbox. */
   replyToSms(tenant_id: string, id: string, text: string): Promise<SandboxResult>
   /** Does what a payment waits for, as its buyer does: enters a card, or ends the authentication. */
-  authenticatePayment(tenant_id: string, payment_id: string, outcome: ActOutcome): Promise<SandboxResult>
+  authenticatePayment(tenant_id: string, payment_id: string, outcome: SandboxOutcome): Promise<SandboxResult>
   /** Opens a dispute of a captured payment, as the buyer's bank does. */
   disputePayment(tenant_id: string, payment_id: string): Promise<SandboxResult>
   /** Fails a payout that the processor has, or returns a paid one, as the recipient's bank does. */
@@ -63,13 +63,13 @@ export type Sandbox = {
   completeVerification(
     tenant_id: string,
     verification_id: string,
-    outcome: ActOutcome,
+    outcome: SandboxOutcome,
   ): Promise<SandboxResult>
 }
 
 /** The outcomes of what a buyer or a person does. */
-export const ACT_OUTCOMES = ['succeeded', 'failed'] as const
-type ActOutcome = (typeof ACT_OUTCOMES)[number]
+export const SANDBOX_OUTCOMES = ['succeeded', 'failed'] as const
+type SandboxOutcome = (typeof SANDBOX_OUTCOMES)[number]
 
 /** How long an act waits for the worker that carries it out, in milliseconds. */
 const MAX_WAIT_MS = 5_000

@@ -11,7 +11,7 @@ import { requireMember, requireTestMode, type DashboardContext } from '../contex
 import { recordAct } from '../on-record.ts'
 import { assertAllowed } from '../roles.ts'
 import {
-  ACT_OUTCOMES,
+  SANDBOX_OUTCOMES,
   INBOX_STATUSES,
   type InboxEntry,
   type InboxEntryDetails,
@@ -44,7 +44,7 @@ const inboxQuery = z.strictObject({
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 /** As long as the body of an SMS. */
 const replyBody = z.strictObject({ text: z.string().trim().min(1).max(1600) })
-const outcomeBody = z.strictObject({ outcome: z.enum(ACT_OUTCOMES) })
+const outcomeBody = z.strictObject({ outcome: z.enum(SANDBOX_OUTCOMES) })
 /** `id`: the id in the path. */
 const actSchema = z.object({ id: z.uuid() })
 const ACT_RESPONSES = { 200: actSchema, 202: actSchema }

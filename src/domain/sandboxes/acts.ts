@@ -1,5 +1,5 @@
-// Acts of people in a sandbox: as the buyer, as a bank, as a verified person, or as the recipient of an SMS. The dashboard requests an act,
-// and a worker carries it out.
+// Acts of people in a sandbox: as the buyer, as a bank, as a verified person, or as the recipient of an SMS. The
+// dashboard requests an act, and a worker carries it out.
 import type { Sql, Tx } from '#core/db.ts'
 import type { SealingContext, Vault } from '#core/secrets.ts'
 

@@ -25,7 +25,7 @@ const VERIFICATIONS = defineList({
     { title: 'Status', cell: ({ status }) => <Status status={status} resource="kyc" /> },
     { title: 'Failure', cell: ({ failure }) => failure?.message ?? '–', clip: true },
     ID_COLUMN,
-    timeColumn('Started', ({ created_at }) => created_at),
+    timeColumn('Started', ({ created_at }: Verification) => created_at),
   ],
   key: 'id',
   to: ({ id }) => `/compliance/${id}`,

@@ -3,7 +3,10 @@ import type { Payment, Payout, Verification } from '#sdk/index.ts'
 import { MODE } from '../mode.ts'
 import { useMay, useSession } from '../session.tsx'
 
-/** Whether the user may act as a buyer, a bank or a verified person: not if the processor of test mode is an account of its own. */
+/**
+ * Whether the user may act as a buyer, a bank or a verified person: not if the processor of test mode is an account of
+ * its own.
+ */
 export function useMayActAtProcessor(): boolean {
   const { has_sandbox_processor } = useSession()
   const may_use = useMay('sandbox.use')

@@ -1,11 +1,21 @@
 // The clock of test mode, which can be moved forward.
 import { useQuery, type UseQueryResult } from '@tanstack/react-query'
-import type { TestClock } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
 import { answerKey, invalidate } from '../queries.ts'
 import { sendAct, type ActResponse } from '../kit/ActResult.tsx'
 
 const PATH = '/v1/test_clock'
+
+/**
+ * `advance_to`: the time that the clock moves to, while its status is `advancing`. `remaining`: the deadlines until
+ * then; null until they are counted.
+ */
+export type TestClock = {
+  now: string
+  advance_to: string | null
+  status: 'ready' | 'advancing'
+  remaining: number | null
+}
 
 export function useTestClock(): UseQueryResult<TestClock> {
   return useQuery({
