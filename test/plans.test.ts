@@ -12,7 +12,6 @@ import { authorizedPayment, capturedPayment, eventually, refund } from '#test/pa
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { fullScansOf, genericPlan, injectStatistics, readIndexes, STATISTICS } from '#test/plans.ts'
 import { startStatementTap, type SentStatement, type StatementTap } from '#test/statement-tap.ts'
-import { passDays } from '#test/test-clocks.ts'
 import { settleSession, verificationIn, verificationOf } from '#test/verifications.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -40,8 +39,6 @@ beforeAll(async () => {
   try {
     const { secret } = await createKey(world.sql, 'acme')
     await useEverything(createClient(api.url!, secret), hook)
-    const twin = await createKey(world.sql, 'acme', undefined, 'test')
-    await moveTestClock(createClient(api.url!, twin.secret))
     await world.drain()
   } finally {
     await hook.close()
@@ -84,12 +81,6 @@ async function useEverything(client: Client, hook: TestHook): Promise<void> {
     expect([path, (await client.get(`/v1/${path}`)).status]).toEqual([path, 200])
 }
 
-/** Has the worker move a clock past a deadline, for which it looks at each of its deadlines. */
-async function moveTestClock(client: Client): Promise<void> {
-  await authorizedPayment(client)
-  await passDays(client, 8)
-}
-
 /** The frequent statements, by a part of their texts. */
 const FREQUENT: Record<string, RegExp> = {
   'accept a payment': /insert into payments\b/,
@@ -112,8 +103,6 @@ const FREQUENT: Record<string, RegExp> = {
   'find an idempotency key': /select k\.key, k\.scope as route/,
   'list events': /from feed_entries f cross join lateral/,
   'claim deliveries': /delete from webhook_due w using/,
-  'find the test clocks with something to do': /from test_clocks c where c\.advance_to is not null or/,
-  'move a test clock': /update test_clocks c set moved_at/,
 }
 
 test.for(Object.entries(FREQUENT))('the processes were seen to %s', ([_name, text]) => {
