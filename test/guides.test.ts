@@ -76,6 +76,7 @@ const POLL = GUIDE_COMMANDS.get('quickstart')!.find(({ command }) => command.sta
 async function follow(world: World, name: string, { options = '-eu', before = '' } = {}) {
   const script = GUIDE_COMMANDS.get(name)!.map(({ command }) => `${command}\nprintf '${SEPARATOR}'`)
   const { key } = world.client
+  const { key: test_key } = await world.clientOf({ tenant: 'acme', mode: 'test' })
   const port = await freePort('127.0.0.1')
   // Processes that a guide starts end with the script of the guide.
   const begin = `trap 'jobs -p | xargs -r kill 2> /dev/null || true' EXIT\n${POLL}`
@@ -90,6 +91,7 @@ async function follow(world: World, name: string, { options = '-eu', before = ''
       hook: `http://localhost:${port}/webhooks`,
       PORT: String(port),
       key,
+      test_key,
       auth: `Authorization: Bearer ${key}`,
     },
     timeout: 25_000,
