@@ -116,6 +116,8 @@ begin
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'tenants', 'select (id, email_domains, sms_senders)'),
+    -- The API says where a clock moves; the worker moves it.
+    ('sluice_api', 'test_clocks', 'select, insert (tenant_id, advance_to), update (advance_to, moved_at, steps, remaining)'),
     -- The API can change neither the verification of a customer, recipient or merchant, nor the destination of a
     -- recipient.
     ('sluice_api', 'customers', 'select, insert (tenant_id, id, idempotency_key, name, email, phone, external_id, metadata),
@@ -235,6 +237,8 @@ begin
     ('sluice_worker', 'message_limits', 'select, insert (tenant_id, scope, window_start, used), update (window_start, used), delete'),
     -- For the audit.
     ('sluice_worker', 'tenants', 'select'),
+    ('sluice_worker', 'test_clocks', 'select, update'),
+    ('sluice_worker', 'test_clock_steps', 'select, insert, update (clock_offset), delete'),
     ('sluice_worker', 'customers', 'select (tenant_id, id, idempotency_key, recovered_at, kyc_status, kyc_id), insert (tenant_id, id, idempotency_key, recovered_at)'),
     ('sluice_worker', 'recipients', 'select (tenant_id, id, idempotency_key, recovered_at, kyc_status, kyc_id),
       insert (tenant_id, id, idempotency_key, name, type, currency, country, destination, recovered_at)'),
@@ -283,7 +287,7 @@ begin
     ('sluice_worker', 'sandbox_acts', 'select, update (done_at, refused), delete'),
 
     -- The dashboard has these rights in addition to those of the API. It cannot change jobs.
-    ('sluice_dashboard', 'tenants', 'select, update (email_domains)'),
+    ('sluice_dashboard', 'tenants', 'select, insert (id, slug, name, mode, twin_id, email_domains, sms_senders), update (email_domains)'),
     ('sluice_dashboard', 'api_keys', 'insert (tenant_id, id, name, hash, last_four, scopes, expires_at), update (expires_at, revoked_at)'),
     -- The dashboard can neither make a user an operator nor change a user's address.
     ('sluice_dashboard', 'users', 'select, insert (id, name, email, email_verified), update (name, email_verified, two_factor_enabled, updated_at)'),
@@ -350,6 +354,8 @@ begin
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
     sequence_events(integer), sequence_events(integer, timestamptz), audit_hash(audit_entries),
     drop_test_rows(text, uuid, integer), drop_test_history(uuid, integer), drop_test_notifications(integer) to sluice_worker;
+  grant execute on function clock_offset(uuid) to sluice_api, sluice_worker;
+  grant execute on function clock_offset_at(uuid, timestamptz), due_after(uuid, interval) to sluice_worker;
   grant execute on function fill_party(text, uuid, uuid, jsonb), subject_fingerprint(text, uuid, uuid),
     unknown_destination(), placeholder_keys(uuid) to sluice_api;
   grant execute on function complete_recipient(uuid, uuid, text, text, text), unknown_destination(), unknown_text(),
@@ -421,6 +427,8 @@ begin
     ('jobs', 'api_requests', $$as restrictive for insert to sluice_api with check (max_attempts <= 25
       and name <> 'webhook_endpoint.deliver'
       and (queue <> 'deliveries' or name in ('webhook_endpoint.replay', 'webhook_endpoint.test')))$$),
+    -- The dashboard creates twins when test mode is opened, and no live tenants.
+    ('tenants', 'dashboard_twins', $$as restrictive for insert to sluice_dashboard with check (mode = 'test')$$),
     -- Each process may write only rows of its own kind.
     ('processes', 'services_read', $$for select to sluice_service using (true)$$),
     ('processes', 'api_reports', $$to sluice_api using (name = 'api')$$),

@@ -46,6 +46,6 @@ test('the pages know all resources of the API, and each resource with a page has
   const linked = resources
     .map((resource) => String(pageOfResource(resource, 'ID')))
     .filter((page) => page.endsWith('/ID'))
-  const routed = pages.filter((page) => !page.startsWith('/ops/')).map((page) => `${page}/ID`)
+  const routed = pages.filter((page) => !/^\/(?:ops|sandbox)\//.test(page)).map((page) => `${page}/ID`)
   expect(linked.toSorted()).toEqual(routed.toSorted())
 })

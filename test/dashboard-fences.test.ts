@@ -30,7 +30,7 @@ test.beforeAll(async ({ world }) => {
 const cookieOf = ({ cookies }: Browser) =>
   Array.from(cookies, ([name, value]) => `${name}=${value}`).join('; ')
 const selectTenant = async (browser: Browser, tenant_id: string) =>
-  expect((await browser.post('/api/session/tenant', { tenant_id })).status).toBe(204)
+  expect((await browser.post('/api/session/tenant', { tenant_id })).status).toBe(200)
 
 test('a request from a page of one tenant never runs in another tenant', async ({ world }) => {
   const other = await world.clientOf({ tenant: 'second' })
@@ -573,6 +573,9 @@ test('an entry of the audit log names the resource whose id is in the path', asy
     '/api/ops/proposals': 'proposal',
     '/api/ops/queues': 'queue',
     '/api/ops/switches': 'switch',
+    '/api/sandbox/messages': 'message',
+    '/api/sandbox/payments': 'payment',
+    '/api/sandbox/payouts': 'payout',
     '/api/timelines': 'timeline',
     '/api/webhook_endpoints': 'webhook_endpoint',
   })

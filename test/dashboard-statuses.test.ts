@@ -16,7 +16,7 @@ const RESOURCE_NAMES: Record<string, string> = {
   WebhookEndpointStatus: 'endpoint',
 }
 /** Schemas whose texts are not in the table. */
-const WITH_OWN_TEXTS = ['AcceptedRequestStatus']
+const WITH_OWN_TEXTS = ['AcceptedRequestStatus', 'TestClockStatus']
 /** Statuses that no schema lists: outcomes in timelines, and texts of the pages. */
 const UNLISTED = {
   jobs: ['ready', 'running', 'succeeded', 'failed', 'unknown', 'discarded'],

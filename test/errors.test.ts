@@ -98,6 +98,13 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     async (world) => (await signedInAs(world, { role: 'support' })).post('/api/keys', ANY_KEY),
     { context: { act: 'keys.manage', role: 'support', roles: ['owner', 'admin', 'developer'] } },
   ],
+  test_mode_only: ['GET /v1/test_clock', ({ client }) => client.get('/v1/test_clock')],
+  test_clock_ahead: [
+    'POST /v1/test_clock',
+    async (world) =>
+      (await world.clientOf({ mode: 'test' })).post('/v1/test_clock', { advance_to: '2026-01-01T00:00:00Z' }),
+    { context: { now: expect.any(String), advance_to: null } },
+  ],
   not_found: [
     null,
     async (world) => (await signedInAs(world, { role: 'developer' })).post(`/api/keys/${UNKNOWN_ID}/revoke`),

@@ -331,6 +331,7 @@ test('the help describes the resources of each scope', async ({ world }) => {
     webhook_recoveries: 'recoveries',
     rotate_secret: 'secrets',
     stats: 'statistics',
+    test_clock: 'test clock',
   }
   const missing = routesOf(await readDocument(world.client)).flatMap(({ path, operation }) => {
     const scope = /Needs the scope `([^`]+)`/.exec(operation.description)?.[1]

@@ -213,3 +213,26 @@ test('notifications of test mode that no row ever got are dropped with their job
     select n.id from notifications n join jobs j on j.id = n.id where j.name = 'notification.apply'`
   expect(new Set(left.map(({ id }) => id))).toEqual(new Set(kept))
 })
+
+test('the steps of a clock are dropped after 90 days, except for the last one before, which younger rows need', async ({
+  world,
+}) => {
+  const { sql, twin } = world
+  const { tenant_id } = twin
+  await sql`insert into test_clocks (tenant_id, clock_offset) values (${tenant_id}, '5 days')`
+  await sql`
+    insert into test_clock_steps (tenant_id, at, clock_offset)
+    select ${tenant_id}, now() - days * interval '1 day', (201 - days) * interval '1 minute'
+    from unnest('{200,150,120,91,89,1}'::integer[]) days`
+  const offsetAt = async (days: number) => {
+    const [row] = await sql<{ minutes: number }[]>`
+      select extract(epoch from clock_offset_at(${tenant_id}, now() - ${days} * interval '1 day'))::float8 / 60 as minutes`
+    return row!.minutes
+  }
+  const before = [await offsetAt(90), await offsetAt(50), await offsetAt(0)]
+  await drop(world, tenant_id)
+  const left = await sql<{ days: number }[]>`
+    select extract(day from now() - at)::integer as days from test_clock_steps where tenant_id = ${tenant_id} order by at`
+  expect(left.map(({ days }) => days)).toEqual([91, 89, 1])
+  expect([await offsetAt(90), await offsetAt(50), await offsetAt(0)]).toEqual(before)
+})

@@ -61,6 +61,8 @@ const INTERFACE = [
   'POST /v1/payments/{id}/refunds',
 ]
 
+/** A route for keys of test mode. */
+const TEST_CLOCK = '/v1/test_clock'
 /** The schemas of create requests that need no idempotency key. */
 const KEYLESS = ['CreateMessageTemplate', 'CreateSuppression', 'CreateWebhookEndpoint']
 
@@ -373,6 +375,7 @@ async function eventOf(world: World, tenant_id: string): Promise<{ id: string }>
 test('every example request succeeds', async ({ world }) => {
   // The examples have fixed idempotency keys, so the test uses a new tenant.
   const client = await world.clientOf()
+  const twin = await world.clientOf({ mode: 'test' })
   const key = freshKey()
   const customer = (await client.post('/v1/customers', { idempotency_key: key })).body
   const recipient = (await client.post('/v1/recipients', { idempotency_key: key, ...RECIPIENT })).body
@@ -478,10 +481,12 @@ test('every example request succeeds', async ({ world }) => {
         ...shown_body,
         ...(shown_body.recipient_id !== undefined && { recipient_id: payout_recipient }),
         ...(shown_body.subject_id !== undefined && { subject_id: payout_recipient }),
+        // The time of the example passes.
+        ...(shown_body.advance_to !== undefined && { advance_to: new Date(Date.now() + 3_600_000) }),
       }
       const { id } = (await subjects[operation.operationId]?.()) ?? customer
       const target = `${path.replace('{id}', id).replace('{key}', key)}?${query.join('&')}`
-      const answer = await client.send(method, target, {
+      const answer = await (path === TEST_CLOCK ? twin : client).send(method, target, {
         ...(body && { body: JSON.stringify(body) }),
         headers: { ...(body && { 'content-type': 'application/json' }), ...Object.fromEntries(headers) },
       })
@@ -945,11 +950,15 @@ test('responses match their schemas', async ({ world }) => {
     ['GET', '/v1/events/{id}', `/v1/events/${(await eventOf(world, world.tenant_id)).id}`],
     ['GET', '/v1/payments/{id}/events', `/v1/payments/${returned.payment_id}/events`],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
+    ['GET', TEST_CLOCK, TEST_CLOCK],
+    ['POST', TEST_CLOCK, TEST_CLOCK, { advance_to: new Date(Date.now() + 3_600_000) }],
+    ['POST', TEST_CLOCK, TEST_CLOCK, { advance_to: '2026-01-01T00:00:00Z' }],
   ]
+  const twin = await world.clientOf({ mode: 'test' })
   const reached = new Set<string>()
   for (const [method, path, concrete, body] of calls) {
     const route = routes.find((each) => each.method === method && each.path === path)!
-    const answer = await client.send(method, concrete, {
+    const answer = await (path === TEST_CLOCK ? twin : client).send(method, concrete, {
       ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
     })
     const checked = schemaOf(document, route, answer.status).safeParse(answer.body)

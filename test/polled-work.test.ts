@@ -13,6 +13,7 @@ const NOTHING: PolledWork = {
   deliveries: false,
   notifications: false,
   sandboxes: false,
+  test_clocks: false,
 }
 
 /** A connection that answers each statement with `found`, and records the statements and transactions. */

@@ -233,6 +233,7 @@ describe('no role has more rights than its process needs', () => {
       `update lineage set hold = null`,
       `update installation set drawn_at = now()`,
       `insert into tenants select * from tenants`,
+      `insert into tenants (id, slug, name) select gen_random_uuid(), slug, name from tenants`,
       `update tenants set contact_email = null`,
     ],
     api: [
@@ -590,6 +591,7 @@ describe('readers', () => {
       'webhooks_read sluice_webhooks',
       'webhooks_store sluice_webhooks',
     ],
+    tenants: ['dashboard_twins sluice_dashboard', 'readers sluice_reader', 'services sluice_service'],
   }
 
   test('each process writes only rows of its own kind, and the number of rows is limited', async ({
@@ -687,7 +689,7 @@ describe('readers', () => {
     }
     // These tables have no rows of the tenants: no drifts and no deliveries to endpoints exist, the erasures of deleted
     // customers are complete, no feed was restarted, no request is lost, no notification of a payment has moved to the
-    // history, and no tenant is in test mode.
+    // history, no tenant is in test mode, and live tenants have no sandboxes and no test clocks.
     expect([...empty]).toEqual([
       'drifts',
       'erasures',
@@ -699,6 +701,8 @@ describe('readers', () => {
       'sandbox_messages',
       'sandbox_records',
       'sandboxes',
+      'test_clock_steps',
+      'test_clocks',
       'twin_pauses',
       'webhook_backlogs',
       'webhook_deliveries',

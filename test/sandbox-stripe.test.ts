@@ -9,7 +9,13 @@ import {
   removeChange,
   type DueChange,
 } from '#providers/sandbox/stripe/due-changes.ts'
-import { moveClock, resumeChanges, RETRY_DELAY_MS, runDue } from '#providers/sandbox/stripe/due.ts'
+import {
+  followClock,
+  moveClock,
+  resumeChanges,
+  RETRY_DELAY_MS,
+  runDue,
+} from '#providers/sandbox/stripe/due.ts'
 import type { Effect } from '#providers/sandbox/stripe/effects.ts'
 import { createEngine, nowMs, type Engine, type EngineOptions } from '#providers/sandbox/stripe/engine.ts'
 import type { StoredEvent } from '#providers/sandbox/stripe/event-log.ts'
@@ -185,6 +191,52 @@ test('a clock that is moved forward performs everything that becomes due, in ord
   expect([nowMs(engine), nextDueMs(engine)]).toEqual([START_MS + 8 * DAY_MS, null])
 })
 
+test('a clock that follows the clock of a tenant performs everything on its way, once, and never goes back', () => {
+  const { engine, host } = startEngine()
+  const intent = create(engine, 'payment_intents', HOLD)
+  const before = eventsOf(engine).length
+  followClock(engine, 6 * DAY_MS)
+  expect(eventsOf(engine).slice(before)).toEqual([])
+  for (const offset_ms of [8 * DAY_MS, 8 * DAY_MS, DAY_MS]) followClock(engine, offset_ms)
+  expect(
+    eventsOf(engine)
+      .slice(before)
+      .map(([type]) => type),
+  ).toEqual(['charge.expired', 'charge.refunded', 'payment_intent.canceled'])
+  expect(get(engine, `payment_intents/${intent}`).status).toBe('canceled')
+  expect(nowMs(engine)).toBe(START_MS + 8 * DAY_MS)
+  // What the passing of real time makes due is performed, too.
+  const topup = create(engine, 'topups', 'amount=500&currency=usd')
+  host.now_ms += SETTLE_DELAY_MS
+  followClock(engine, 8 * DAY_MS)
+  expect(engine.store.topups.byId.get(topup)!.status).toBe('succeeded')
+})
+
+test('an engine whose clock moves only deadlines stores, lists and replays by the real time', () => {
+  const { engine, host } = startEngine({ moves_records: false })
+  const [START_S, DAY_S] = [START_MS / 1000, DAY_MS / 1000]
+  const first = post(engine, 'payment_intents', HOLD, 'a')
+  followClock(engine, 5 * DAY_MS)
+  const replay = post(engine, 'payment_intents', HOLD, 'a')
+  expect([replay.headers['idempotent-replayed'], replay.body]).toEqual(['true', first.body])
+  const intent = create(engine, 'payment_intents', HOLD)
+  const payout = create(engine, 'payouts', 'amount=500&currency=usd')
+  expect(get(engine, `payment_intents/${intent}`)).toMatchObject({ created: START_S })
+  expect([...engine.store.charges.byId.values()].map(({ capture_before }) => capture_before)).toEqual([
+    START_S + 7 * DAY_S,
+    START_S + 12 * DAY_S,
+  ])
+  expect(get(engine, `payouts/${payout}`)).toMatchObject({
+    created: START_S,
+    arrival_date: START_S + 7 * DAY_S,
+  })
+  followClock(engine, 8 * DAY_MS)
+  expect(eventsOf(engine).filter(([type]) => type === 'charge.expired')).toEqual([['charge.expired', 0]])
+  expect(get(engine, 'payment_intents', `created[gt]=${START_S}`).data).toEqual([])
+  host.now_ms += DAY_MS
+  expect(post(engine, 'payment_intents', HOLD, 'a').headers['idempotent-replayed']).toBeUndefined()
+})
+
 test('a clock that is moved backward keeps delays, and the times at which holds expire', () => {
   const { engine, lines } = startEngine()
   moveClock(engine, DAY_MS)
@@ -244,7 +296,8 @@ test('the journal contains the whole state', () => {
   resumeChanges(copy)
   expect(changes(copy)).toEqual(changes(engine))
 
-  for (const each of [engine, copy]) moveClock(each, 8 * DAY_MS)
+  // The deadline of the dispute is the last change.
+  for (const each of [engine, copy]) moveClock(each, 10 * DAY_MS)
   const outcomes = (each: Engine): string[] =>
     shownBy(each).flatMap(({ data }) => data.map(({ status }: { status?: string }) => status))
   expect(outcomes(copy)).toEqual(outcomes(engine))

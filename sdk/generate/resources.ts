@@ -26,6 +26,8 @@ const EXCEPTIONS: Record<string, { name: string; id?: string }> = {
   sendEmails: { name: 'messages.sendEmailBatch' },
   sendSms: { name: 'messages.sendSms' },
   sendManySms: { name: 'messages.sendSmsBatch' },
+  getTestClock: { name: 'testClock.retrieve' },
+  advanceTestClock: { name: 'testClock.advance' },
 }
 /** Default method names, for paths that end in a name and for paths that end in an id. */
 const VERBS: Record<string, Record<string, string>> = {

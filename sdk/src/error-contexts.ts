@@ -37,6 +37,7 @@ export interface ErrorContexts {
   kyc_open: { kyc_id?: string }
   feed_restarted: { last_sequence_before?: number; next_sequence?: number }
   recovery_in_progress: { webhook_recovery_id?: string }
+  test_clock_ahead: { now?: string; advance_to?: string | null }
   template_invalid: { line?: number | null; variable?: string | null }
   missing_scope: { scope?: string }
   destination_not_allowed: { country?: string }

@@ -28,7 +28,10 @@ const UNCHECKED_PATHS = ['sign-in/', 'two-factor/verify-', 'passkey/verify-authe
   .map((path) => `${AUTH_PATH}/${path}`)
   .concat('/api/ops/switches/')
 
-type DashboardServices = Pick<DashboardContext, 'sessions' | 'operatorSql' | 'emulators' | 'version'>
+type DashboardServices = Pick<
+  DashboardContext,
+  'sessions' | 'operatorSql' | 'sandbox' | 'emulators' | 'version'
+>
 
 /** Builds the dashboard. The caller starts and closes it. */
 export async function buildDashboard(api: ApiContext, services: DashboardServices): Promise<FastifyInstance> {

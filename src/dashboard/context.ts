@@ -6,6 +6,7 @@ import { AppError } from '#core/errors.ts'
 import type { Actor, AuditAct } from '#domain/people/audit-log.ts'
 import type { SignedIn } from '#domain/people/find.ts'
 import type { MemberRole } from '#domain/people/role.ts'
+import type { Sandbox } from './sandbox.ts'
 import type { Sessions } from './sessions.ts'
 
 declare module 'fastify' {
@@ -42,6 +43,8 @@ export type DashboardContext = ApiContext & {
     /** Records an operator's access to a tenant in the audit log, at most once a minute for each URL. */
     recordAccess(request: FastifyRequest, tenant_id: string, act: AuditAct): Promise<void>
   }
+  /** The sandbox of tenants in test mode. */
+  sandbox: Sandbox
   /** Names of the emulated providers. */
   emulators: string[]
   version: string
@@ -50,18 +53,29 @@ export type DashboardContext = ApiContext & {
 /** The user of a session, and the `set-cookie` headers that refresh it. */
 export type ActiveSession = { signed_in: SignedIn; set_cookies: string[] }
 
-/** A signed-in user and their selected tenant. */
+/** A signed-in user and the tenant of the request. */
 export type TenantUser = SignedIn & { tenant: NonNullable<SignedIn['tenant']> }
 
 /** Throws `unauthorized` without a signed-in user, and `forbidden` without a selected tenant. */
 export function requireTenant(request: FastifyRequest): TenantUser {
   const signed_in = requireUser(request)
-  const { tenant } = signed_in
+  const { tenant, tenant_without_twin } = signed_in
   if (tenant === null)
     throw new AppError('forbidden', {
-      message: 'No tenant is selected. Choose one that you are a member of.',
+      message:
+        tenant_without_twin === null
+          ? 'No tenant is selected. Choose one that you are a member of.'
+          : 'This tenant has no test mode yet. Open its test mode in the dashboard first.',
     })
   return { ...signed_in, tenant }
+}
+
+/** Throws `forbidden` for a request of live mode. */
+export function requireTestMode(request: FastifyRequest): TenantUser {
+  const signed_in = requireTenant(request)
+  if (signed_in.tenant.mode === 'live')
+    throw new AppError('forbidden', { message: 'The sandbox belongs to test mode.' })
+  return signed_in
 }
 
 /** Throws `forbidden` for an operator who is not a member of the tenant. */

@@ -9,6 +9,7 @@ import { VERSION } from '#core/version.ts'
 import { deleteExpiredSessions } from '#domain/people/retention.ts'
 import { buildDashboard } from './app.ts'
 import { connectOperatorSql } from './reads.ts'
+import { createSandbox } from './sandbox.ts'
 import { openSessions } from './sessions.ts'
 
 const CLEANUP_INTERVAL_MS = 300_000
@@ -22,6 +23,7 @@ export async function startDashboard(config: Config, log: Log): Promise<Service 
   const app = await buildDashboard(context, {
     sessions,
     operatorSql,
+    sandbox: createSandbox(context),
     emulators: config.EMULATED,
     version: VERSION,
   })

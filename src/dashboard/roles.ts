@@ -4,7 +4,7 @@ import { SCOPES, type Scope } from '#domain/areas.ts'
 import { ROLES, type MemberRole } from '#domain/people/role.ts'
 
 /** Acts of the dashboard itself. The acts of /v1 have the names of their operations. */
-const DASHBOARD_ACTS = ['keys.manage', 'members.manage'] as const
+const DASHBOARD_ACTS = ['keys.manage', 'members.manage', 'sandbox.use'] as const
 
 const ALL = 'all'
 /** `operator`: an operator who views a tenant without being a member. */
@@ -13,6 +13,8 @@ const ALLOWED_ACTS: Readonly<Record<MemberRole | 'operator', typeof ALL | readon
   admin: ALL,
   developer: [
     'keys.manage',
+    'sandbox.use',
+    'advanceTestClock',
     'createWebhookEndpoint',
     'updateWebhookEndpoint',
     'deleteWebhookEndpoint',
@@ -26,6 +28,8 @@ const ALLOWED_ACTS: Readonly<Record<MemberRole | 'operator', typeof ALL | readon
     'previewMessageTemplate',
   ],
   support: [
+    'sandbox.use',
+    'advanceTestClock',
     'capturePayment',
     'cancelPayment',
     'createRefund',

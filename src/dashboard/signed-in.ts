@@ -2,9 +2,11 @@
 import type { ApiContext } from '#api/context.ts'
 import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
+import type { Mode } from '#domain/modes.ts'
 import { findSignedIn } from '#domain/people/find.ts'
 import { headersOf } from './auth-relay.ts'
 import type { DashboardContext, ActiveSession } from './context.ts'
+import { requestedMode } from './mode.ts'
 import { createSessionGate } from './sessions-gate.ts'
 import type { Sessions } from './sessions.ts'
 import { isAuditedAct } from './v1.ts'
@@ -18,16 +20,22 @@ export function createSessionLookup({ sql }: ApiContext, sessions: Sessions): Se
   const limitActs = createLimit(ACT_LIMIT)
   const gateLookup = createSessionGate()
 
-  async function find(headers: Headers, options?: { refresh: boolean }): Promise<ActiveSession | undefined> {
+  async function find(
+    headers: Headers,
+    mode: Mode,
+    options?: { refresh: boolean },
+  ): Promise<ActiveSession | undefined> {
     const found = await sessions.find(headers, options)
     if (found === undefined) return undefined
-    const signed_in = await findSignedIn(sql, found.session_id)
+    const signed_in = await findSignedIn(sql, found.session_id, mode)
     return signed_in && { signed_in, set_cookies: found.set_cookies }
   }
-  const findSession: DashboardContext['findSession'] = async (request, options) =>
-    gateLookup(request, () => find(headersOf(request), options))
+  const findSession: DashboardContext['findSession'] = async (request, options) => {
+    const mode = requestedMode(request)
+    return await gateLookup(request, () => find(headersOf(request), mode, options))
+  }
   const findIssuedSession: DashboardContext['findIssuedSession'] = async (cookies) =>
-    find(new Headers({ cookie: cookies.map((cookie) => cookie.split(';')[0]!).join('; ') }))
+    find(new Headers({ cookie: cookies.map((cookie) => cookie.split(';')[0]!).join('; ') }), 'live')
   const requireSession: DashboardContext['requireSession'] = async (request, options) => {
     const found = await findSession(request, options)
     if (found === undefined) throw new AppError('unauthorized', { message: 'Sign in first.' })

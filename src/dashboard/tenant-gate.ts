@@ -55,7 +55,9 @@ export async function checkTenant(
     })
   }
   if (requested_id === tenant?.id) return
-  const page_tenant = (await findTenantsOf(sql, user_id)).find(({ id }) => id === requested_id)
+  const page_tenant = (await findTenantsOf(sql, user_id)).find(
+    ({ id, twin_id }) => id === requested_id || twin_id === requested_id,
+  )
   throw new AppError('conflict', {
     param: TENANT_HEADER,
     message: `This page shows ${page_tenant?.slug ?? 'one tenant'}, but your session has selected ${tenant === null ? 'none' : 'another one'}. Reload the page.`,

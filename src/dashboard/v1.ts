@@ -29,8 +29,8 @@ export async function buildApiForSessions(
     async authenticate(request) {
       const { user_id, tenant } = await gate.enter(request)
       if (isMutating(request) && !request.is404) assertAllowed(tenant.role, operationName(request))
-      // A session selects live tenants only.
-      return { key_id: user_id, tenant_id: tenant.id, scopes: ALL_SCOPES, livemode: true }
+      const livemode = tenant.mode === 'live'
+      return { key_id: user_id, tenant_id: tenant.id, scopes: ALL_SCOPES, livemode }
     },
     callerOf: ({ signed_in }) => ({ user_id: signed_in?.user_id }),
     async before(request, reply) {

@@ -38,8 +38,8 @@ const DEFINITIONS = {
     },
     scopes: {
       'payments:read':
-        'read payments, their timelines and events, refunds, disputes, and open drifts of resources that the key may read',
-      'payments:write': 'create, capture, cancel and refund payments',
+        'read payments, their timelines and events, refunds, disputes, the test clock, and open drifts of resources that the key may read',
+      'payments:write': 'create, capture, cancel and refund payments, and move the test clock',
     },
   },
   payouts: {

@@ -3,13 +3,15 @@ import type { Sql } from '#core/db.ts'
 
 /**
  * Whether there is work of each kind: recoveries of deliveries, deliveries in the backlogs of endpoints (due or not),
- * waiting notifications that are due, and acts in sandboxes and scheduled changes of them that are due.
+ * waiting notifications that are due, acts in sandboxes and scheduled changes of them that are due, and clocks of
+ * tenants in test mode.
  */
 export type PolledWork = {
   recoveries: boolean
   deliveries: boolean
   notifications: boolean
   sandboxes: boolean
+  test_clocks: boolean
 }
 /** Whether there are acts or confirmed proposals of operators. */
 export type OperatorWork = { acts: boolean; proposals: boolean }
@@ -21,7 +23,8 @@ export async function findPolledWork(sql: Sql): Promise<PolledWork> {
       exists (select from webhook_due) as deliveries,
       exists (select from notifications where state = 'waiting' and due_at <= now()) as notifications,
       exists (select from sandboxes where due_at <= now())
-        or exists (select from sandbox_acts where done_at is null) as sandboxes`
+        or exists (select from sandbox_acts where done_at is null) as sandboxes,
+      exists (select from test_clocks) as test_clocks`
   return found!
 }
 

@@ -3,6 +3,7 @@
 import type { Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { RESOURCE_NAMES, resourceOf, type ResourceName } from './resources.ts'
+import { dropTestClockSteps } from './test-clocks/retention.ts'
 
 /** Settings of the tenant, which stay; and resources that are dropped with their events, or have a retention anyway. */
 const KEPT: ReadonlySet<ResourceName> = new Set<ResourceName>([
@@ -31,7 +32,7 @@ export async function listTestTenants(sql: Sql, after: string | null, limit: num
 export async function dropTestData(sql: Sql, tenant_id: string, limit: number): Promise<boolean> {
   const [history] = await sql<{ dropped: number }[]>`
     select drop_test_history(${tenant_id}, ${limit}) as dropped`
-  const dropped = [history!.dropped]
+  const dropped = [history!.dropped, await dropTestClockSteps(sql, tenant_id, limit)]
   for (const table of DROPPED_TABLES) {
     const [row] = await sql<{ dropped: number }[]>`
       select drop_test_rows(${table}, ${tenant_id}, ${limit}) as dropped`

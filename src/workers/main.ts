@@ -42,6 +42,7 @@ import { startGauges } from './recurring/gauges.ts'
 import { startHoldExpiry } from './recurring/holds.ts'
 import { startRollups } from './recurring/rollups.ts'
 import { startSandboxes } from './recurring/sandboxes.ts'
+import { startTestClocks } from './recurring/test-clocks.ts'
 import { startTestDataRetention } from './recurring/test-data.ts'
 import { startVerificationExpiry } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
@@ -49,7 +50,7 @@ import { traceCall } from './job-span.ts'
 import { createTestContexts } from './test-context.ts'
 import { createIdleness } from './idleness.ts'
 import { checkNewSecret } from './new-secrets.ts'
-import { pollWork, type HasOperatorWork } from './polled-work.ts'
+import { pollWork, type HasOperatorWork, type HasWork } from './polled-work.ts'
 import { watchProviders } from './provider-watch.ts'
 import { callTimeoutOf, shutdownTimeoutOf } from './shutdown.ts'
 import { deliverEvents } from './deliveries.ts'
@@ -121,6 +122,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     context.provider_watch.report({ ...context, sql: recurring_sql }, worker),
     ...startRecurring({ ...context, sql: recurring_sql }, queues, {
       accepted: queue.accepted,
+      hasWork,
       hasOperatorWork,
     }),
     ...(queues.some((name) => name === sendDelivery.queue)
@@ -217,12 +219,17 @@ function openContext(
 function startRecurring(
   context: WorkerContext,
   queues: readonly QueueName[],
-  { accepted, hasOperatorWork }: { accepted: Queue['accepted']; hasOperatorWork: HasOperatorWork },
+  {
+    accepted,
+    hasWork,
+    hasOperatorWork,
+  }: { accepted: Queue['accepted']; hasWork: HasWork; hasOperatorWork: HasOperatorWork },
 ): Loop[] {
   const { config } = context
   return [
     startHoldExpiry(context, config.REQUIRES_ACTION_TTL_S),
     startVerificationExpiry(context, config.KYC_TTL_DAYS),
+    startTestClocks(context, hasWork),
     startGauges(context),
     startOperatorActs(context, hasOperatorWork),
     startProposals(context, hasOperatorWork),

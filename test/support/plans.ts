@@ -11,6 +11,7 @@ export const SMALL_TABLES = new Set([
   'database_heartbeat',
   'pauses',
   'recurring_work',
+  'test_clocks',
   'event_sequences',
   'provider_outages',
   'operation_outages',

@@ -98,7 +98,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'sweep of expired links and abandoned verifications',
     tables: ['verifications'],
-    part: /select tenant_id, id (as kyc_id )?from verifications where (links_until <= now\(\)|status = \$\d+ and cancel_requested_at is null and updated_at <=)/,
+    part: /select (v\.)?tenant_id, (v\.)?id (as kyc_id )?from verifications (v )?where (links_until <= now\(\)|v\.status = \$\d+ and v\.cancel_requested_at is null and v\.updated_at <=)/,
     reason: 'finds expired rows by time; changes name the tenant',
   },
   {
@@ -146,13 +146,13 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'notification not matched yet',
     tables: ['notifications', 'notification_history'],
-    part: /from (notification_history h|notifications n) where [hn]\.id = input\.id|insert into notifications \(id, provider|where n\.id = (updates|change|inbound)\.notification_id|from notifications where id = \$\d+|where n\.provider = objects\.provider and n\.waits_for = objects\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications (n )?where (n\.)?state = \$\d+ and (n\.)?due_at <= now\(\)|from judgement where n\.id = judgement\.id/,
+    part: /from (notification_history h|notifications n) where [hn]\.id = input\.id|insert into notifications \(id, provider|where n\.id = (updates|change|inbound)\.notification_id|from notifications where id = \$\d+|where n\.provider = objects\.provider and n\.waits_for = objects\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications (n )?where (n\.)?state = \$\d+ and (n\.)?due_at <= now\(\)|from judgement where n\.id = judgement\.id|^ ?select from notifications n where n\.account = \$\d+ and not n\.livemode and/,
     reason: 'its tenant is unknown until it is applied',
   },
   {
     name: 'job of a notification',
     tables: ['jobs'],
-    part: /from jobs j where j\.id = (n\.id and j\.state = \$\d+ and j\.run_at > now\(\)|written\.id)/,
+    part: /from jobs j where j\.id = (n\.id and j\.state = \$\d+ and j\.run_at > now\(\)|n\.id and j\.finished_at is null and|written\.id)/,
     reason: 'the job has the id of the notification',
   },
   {
@@ -160,6 +160,12 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
     tables: ['payments'],
     part: /select tenant_id, id from payments where open and (capture_before|client_secret) is not null/,
     reason: 'finds expired rows by time; changes name the tenant',
+  },
+  {
+    name: 'sweep of test clocks',
+    tables: ['test_clocks'],
+    part: /^ ?select from test_clocks ?$|from test_clocks c where c\.advance_to is not null or/,
+    reason: 'finds the clocks with something to do; changes name the tenant',
   },
   {
     name: 'scan of the backlogs of endpoints, and the oldest recovery',

@@ -14,6 +14,7 @@ import { RefundsResource } from './resources/refunds.ts'
 import { PayoutsResource } from './resources/payouts.ts'
 import { RecipientsResource } from './resources/recipients.ts'
 import { ReconciliationResource } from './resources/reconciliation.ts'
+import { TestClockResource } from './resources/test-clock.ts'
 import { WalletResource } from './resources/wallet.ts'
 import { WebhookDeliveriesResource } from './resources/webhook-deliveries.ts'
 import { WebhookEndpointsResource } from './resources/webhook-endpoints.ts'
@@ -48,6 +49,8 @@ export class Resources extends Resource {
   readonly recipients = new RecipientsResource(this.client)
   /** Known differences between our books and the processor's. */
   readonly reconciliation = new ReconciliationResource(this.client)
+  /** Move the time of your tenant in test mode. */
+  readonly testClock = new TestClockResource(this.client)
   /** Your balances and their transactions. */
   readonly wallet = new WalletResource(this.client)
   /** The deliveries of events to your endpoints, with all attempts. */

@@ -27,6 +27,15 @@ export interface AcceptedRequest {
  */
 export type AcceptedRequestStatus = 'finished' | 'under_way' | 'failed' | 'unknown'
 
+/** The time to which the clock moves. */
+export interface AdvanceTestClock {
+  /**
+   * The time to which the clock moves: later than `now` of the clock, and at most 365 days ahead of the
+   * real time.
+   */
+  advance_to: string
+}
+
 /** A task for a language model. */
 export interface AiTask {
   /** The id of the task. */
@@ -789,6 +798,7 @@ export type ErrorCode =
   | 'payment_declined'
   | 'missing_scope'
   | 'forbidden'
+  | 'test_mode_only'
   | 'not_found'
   | 'route_not_found'
   | 'customer_not_found'
@@ -826,6 +836,7 @@ export type ErrorCode =
   | 'conflict'
   | 'feed_restarted'
   | 'recovery_in_progress'
+  | 'test_clock_ahead'
   | 'payload_too_large'
   | 'unsupported_media_type'
   | 'idempotency_key_reused'
@@ -1936,6 +1947,28 @@ export interface SuppressionEventData {
  * `opt_out`: somebody replied STOP, or a similar keyword, to an SMS. `manual`: you created it.
  */
 export type SuppressionReason = 'hard_bounce' | 'complaint' | 'opt_out' | 'manual'
+
+/** The clock of your tenant in test mode. */
+export interface TestClock {
+  /** The time of the clock. */
+  now: string
+  /** The time to which the clock moves; null if it does not move. */
+  advance_to: string | null
+  status: TestClockStatus
+  /**
+   * The number of deadlines until `advance_to` that are still ahead of the clock, counted up to 10,000.
+   * What runs may add deadlines. Null until they are counted.
+   */
+  remaining: number | null
+  /** `true` in live mode; `false` in test mode, which moves no money. */
+  livemode: boolean
+}
+
+/**
+ * `advancing`: the clock moves to `advance_to`, from one deadline to the next. `ready`: it has
+ * arrived, and everything that was due until then has run.
+ */
+export type TestClockStatus = 'ready' | 'advancing'
 
 /** The event to send. */
 export interface TestWebhookEndpoint {

@@ -13,6 +13,7 @@ import { createSchemas, type JsonSchema } from './schemas.ts'
 const TAGS = [
   ...AREA_NAMES.flatMap((area) => Object.entries(AREAS[area].tags ?? {})),
   ['idempotency', 'The outcome of a request whose answer was lost.'],
+  ['test_clock', 'Move the time of your tenant in test mode. [The test clock](/docs/guides/test-clock).'],
 ].map(([name, description]) => ({ name, description }))
 
 /** The shared `info` of all documents. */

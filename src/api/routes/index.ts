@@ -14,6 +14,7 @@ import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
 import { suppressionRoutes } from './suppressions.ts'
 import { templateRoutes } from './templates.ts'
+import { testClockRoutes } from './test-clock.ts'
 import { topUpRoutes } from './top-ups.ts'
 import { verificationRoutes } from './verifications.ts'
 import { walletRoutes } from './wallet.ts'
@@ -42,4 +43,5 @@ export const ROUTES: ((app: RouteApp, context: RouteContext) => void)[] = [
   webhookDeliveryRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
+  testClockRoutes,
 ]

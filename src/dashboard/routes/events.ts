@@ -36,10 +36,9 @@ export function eventFigureRoutes(root: FastifyInstance, context: DashboardConte
       config: { audit_action: 'listEvents' },
     },
     async (request, reply) => {
-      const { id } = requireTenant(request).tenant
+      const { id, mode } = requireTenant(request).tenant
       const found = await listLatestEvents(request.sql, id, request.query)
-      // A session selects live tenants only.
-      const events = await answers.list(request.sql, found, true)
+      const events = await answers.list(request.sql, found, mode === 'live')
       const last = events.at(-1)?.sequence
       if (last && last > 1 && events.length >= request.query.limit)
         reply.header('link', linkBefore(request.url, String(last)))

@@ -14,6 +14,7 @@ import { memberInvitationRoutes } from './member-invitations.ts'
 import { memberRoutes } from './members.ts'
 import { operationsRoutes } from './operations/index.ts'
 import { overviewRoutes } from './overview.ts'
+import { sandboxRoutes } from './sandbox.ts'
 import { sessionRoutes } from './session.ts'
 import { signInRoutes } from './sign-in.ts'
 
@@ -26,6 +27,7 @@ const TENANT_ROUTES: ((app: FastifyInstance, context: DashboardContext) => void)
   auditLogRoutes,
   overviewRoutes,
   eventFigureRoutes,
+  sandboxRoutes,
 ]
 
 declare module 'fastify' {

@@ -63,7 +63,7 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
           message: `This tenant has ${MAX_KEYS.valid} valid keys: revoke one before you create another.`,
         })
       const requested = { name, scopes: [...new Set(scopes)], expires_at }
-      const key = await createApiKey(sql, { ...tenant, mode: 'live' }, requested, actorOf(request, tenant.id))
+      const key = await createApiKey(sql, tenant, requested, actorOf(request, tenant.id))
       return await reply.code(201).header(AUDIT_HEADER, key.audit_entry).send(key)
     },
   )
@@ -76,13 +76,7 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
       assertAllowed(role, 'keys.manage')
       const [{ id }, { grace_s }] = [request.params, request.body ?? { grace_s: 0 }]
       const key = await sql.begin(async (tx) => {
-        const rotated = await rotateApiKey(
-          tx,
-          { ...tenant, mode: 'live' },
-          id,
-          grace_s,
-          actorOf(request, tenant.id),
-        )
+        const rotated = await rotateApiKey(tx, tenant, id, grace_s, actorOf(request, tenant.id))
         if (rotated === undefined) throw keyNotFound()
         // The caller reads the new secret, so they must be allowed to grant its scopes. A throw rolls the rotation
         // back.

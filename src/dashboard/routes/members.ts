@@ -39,10 +39,10 @@ export function memberRoutes(root: FastifyInstance, { sql }: DashboardContext): 
     '/api/members',
     { schema: { response: { 200: membersSchema } }, config: { audit_action: 'listMembers' } },
     async (request) => {
-      const { tenant } = requireTenant(request)
+      const { live_id } = requireTenant(request).tenant
       const [members, invitations] = [
-        await findMembers(request.sql, tenant.id),
-        await findInvitations(request.sql, tenant.id),
+        await findMembers(request.sql, live_id),
+        await findInvitations(request.sql, live_id),
       ]
       return { members, invitations }
     },
@@ -64,10 +64,14 @@ export function memberRoutes(root: FastifyInstance, { sql }: DashboardContext): 
   })
 }
 
-/** Throws `forbidden` unless the member may manage members. */
+/** Throws `forbidden` unless the member may manage members, and in test mode: a twin has the members of its tenant. */
 export function requireManager(request: FastifyRequest): TenantUser {
   const member = requireMember(request)
   assertAllowed(member.role, 'members.manage')
+  if (member.tenant.mode === 'test')
+    throw new AppError('forbidden', {
+      message: 'Members and roles are those of both modes: change them in live mode.',
+    })
   return member
 }
 

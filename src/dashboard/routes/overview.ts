@@ -20,7 +20,8 @@ export function overviewRoutes(root: FastifyInstance): void {
     { schema: { response: { 200: overviewSchema } }, config: { audit_action: 'readOverview' } },
     async (request) => {
       const { tenant, is_operator } = requireTenant(request)
-      return findOverview(request.sql, tenant.id, { for_operator: is_operator })
+      // The problems of the installation are those of live tenants.
+      return findOverview(request.sql, tenant.id, { for_operator: is_operator && tenant.mode === 'live' })
     },
   )
   app.get(

@@ -2,20 +2,26 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { PAYMENTS } from '#core/config/providers.ts'
+import { PAYMENTS, TEST_KEYS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { AREA_NAMES } from '#domain/areas.ts'
 import { findPausesOf, pausedQueueSchema } from '#domain/jobs/pauses.ts'
+import { MODES } from '#domain/modes.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { findTenantsOf, selectTenant, type SignedIn } from '#domain/people/find.ts'
 import { assignableRoles } from '#domain/people/managers.ts'
 import { roleSchema } from '#domain/people/role.ts'
+import { ensureTwin } from '#domain/tenants.ts'
 import { actorOf, canEmailInvitations, type DashboardContext } from '../context.ts'
 import { limitReads } from '../reads.ts'
 import { allowedActs, rolesByAct, grantableScopes } from '../roles.ts'
 import { checkTenant } from '../tenant-gate.ts'
 
 const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
+/** A tenant, or its twin. `mode`: the mode to show the tenant in; by default the mode of `tenant_id`. */
+const tenantBody = z.strictObject({ tenant_id: z.uuid(), mode: z.enum(MODES).optional() })
+const selectedSchema = z.object({ tenant_id: z.uuid(), mode: z.enum(MODES) })
 const sessionSchema = z.object({
   /** Identifies this session in the list of sessions. */
   session_id: z.uuid(),
@@ -26,7 +32,10 @@ const sessionSchema = z.object({
     two_factor_enabled: z.boolean(),
   }),
   is_operator: z.boolean(),
-  tenant: tenantSchema.nullable(),
+  /** The tenant of the request: in test mode the twin. `live_id`: the id of the live tenant. */
+  tenant: tenantSchema.extend({ live_id: z.uuid(), mode: z.enum(MODES) }).nullable(),
+  /** In test mode, the id of the selected tenant if it has no twin yet. `POST /session/tenant` creates the twin. */
+  tenant_without_twin: z.uuid().nullable(),
   role: z.enum([...roleSchema.options, 'operator']).nullable(),
   /** What the role may do: operations of /v1 that change something, and acts of the dashboard. */
   may: z.array(z.string()),
@@ -36,7 +45,8 @@ const sessionSchema = z.object({
   roles_to_give: z.array(roleSchema),
   /** The scopes that the user may grant to API keys. */
   key_scopes: z.array(z.string()),
-  tenants: z.array(tenantSchema.extend({ role: roleSchema })),
+  /** The tenants of the user. `twin_id`: the id in test mode; null if there is no twin yet. */
+  tenants: z.array(tenantSchema.extend({ twin_id: z.uuid().nullable(), role: roleSchema })),
   areas: z.array(
     z.object({
       name: z.enum(AREA_NAMES),
@@ -45,8 +55,10 @@ const sessionSchema = z.object({
   ),
   /** Names of the emulated providers. */
   emulators: z.array(z.string()),
-  /** A payment method that the emulated processor accepts. Null if the processor is not emulated. */
+  /** A payment method that moves no money. Null in live mode if the processor is not emulated. */
   payment_method_to_try: z.string().nullable(),
+  /** Whether the sandbox is the processor of test mode; otherwise a test account of the processor is. */
+  has_sandbox_processor: z.boolean(),
   /** Base URL of the API. */
   api_url: z.string(),
   /** Whether invitations are emailed; otherwise the inviter gets a link. */
@@ -87,17 +99,21 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
     )
   })
 
+  // Creates the twin when test mode is opened for the first time.
   app.post(
     '/api/session/tenant',
-    { schema: { body: z.strictObject({ tenant_id: z.uuid() }) } },
-    async (request, reply) => {
-      const { tenant_id } = request.body
+    { schema: { body: tenantBody, response: { 200: selectedSchema } } },
+    async (request) => {
       const { session_id } = await requireSession(request)
-      const selected = await selectTenant(sql, session_id, tenant_id)
-      if (!selected)
+      const selected = await selectTenant(sql, session_id, request.body.tenant_id)
+      if (selected === undefined)
         throw new AppError('not_found', { message: 'There is no such tenant, or you have no access to it.' })
+      const { mode = selected.mode } = request.body
+      if (mode === 'test' && selected.id === SYSTEM_TENANT_ID)
+        throw new AppError('forbidden', { message: 'The tenant of the installation has no test mode.' })
+      const { id: tenant_id } = mode === 'live' ? selected : await ensureTwin(sql, selected)
       await appendAuditEntry(sql, actorOf(request, tenant_id), { action: 'show_tenant' })
-      return await reply.code(204).send()
+      return { tenant_id, mode }
     },
   )
 }
@@ -105,25 +121,34 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
 /** Describes the session and the installation for the pages. */
 async function describeSession(
   context: DashboardContext,
-  { session_id, user_id: id, name, email, two_factor_enabled, is_operator, tenant }: SignedIn,
+  signed_in: SignedIn,
 ): Promise<z.input<typeof sessionSchema>> {
+  const { session_id, user_id: id, name, email, two_factor_enabled, is_operator, tenant } = signed_in
   const { sql, operations, config, version, emulators } = context
+  const is_test = tenant?.mode === 'test'
   return {
     session_id,
     user: { id, name, email, two_factor_enabled },
     is_operator,
     tenant,
+    tenant_without_twin: signed_in.tenant_without_twin,
     role: tenant?.role ?? null,
-    may: tenant === null ? [] : allowedActs(tenant.role, operations),
+    may:
+      tenant === null
+        ? []
+        : allowedActs(tenant.role, operations).filter((act) => !is_test || act !== 'members.manage'),
     who_may: rolesByAct(operations),
-    roles_to_give: assignableRoles(tenant?.role ?? null),
+    // Members are changed in live mode, for both modes.
+    roles_to_give: is_test ? [] : assignableRoles(tenant?.role ?? null),
     key_scopes: tenant === null ? [] : grantableScopes(tenant.role),
     tenants: await findTenantsOf(sql, id),
-    areas: AREA_NAMES.map((area) => ({ name: area, state: areaState(context.areas, area) })),
+    areas: AREA_NAMES.map((area) => ({ name: area, state: areaState(context, area, is_test) })),
     emulators,
-    payment_method_to_try: emulators.some((each) => each.toLowerCase() === PAYMENTS.provider)
-      ? PAYMENTS.examples.payment_method
-      : null,
+    payment_method_to_try:
+      is_test || emulators.some((each) => each.toLowerCase() === PAYMENTS.provider)
+        ? PAYMENTS.examples.payment_method
+        : null,
+    has_sandbox_processor: config[TEST_KEYS[PAYMENTS.provider]] === undefined,
     api_url: config.API_URL ?? '',
     sends_email: canEmailInvitations(context),
     version,
@@ -131,10 +156,13 @@ async function describeSession(
 }
 
 function areaState(
-  { deployed, switched_off, without_credentials }: DashboardContext['areas'],
+  { areas: { deployed, switched_off, without_credentials } }: DashboardContext,
   area: (typeof AREA_NAMES)[number],
+  is_test: boolean,
 ) {
-  if (deployed.includes(area)) return 'deployed'
   if (switched_off.includes(area)) return 'switched_off'
-  return without_credentials.includes(area) ? 'without_credentials' : 'not_deployed'
+  if (deployed.includes(area)) return 'deployed'
+  if (!without_credentials.includes(area)) return 'not_deployed'
+  // The sandbox needs no credentials.
+  return is_test ? 'deployed' : 'without_credentials'
 }

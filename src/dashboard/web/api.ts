@@ -3,6 +3,7 @@ import { Sluice, SluiceError } from '#sdk/index.ts'
 import { nextQuery } from '#sdk/pages.ts'
 import type { Answers } from './generated/answers.ts'
 import { formatMoney } from './kit/amounts.ts'
+import { MODE, MODE_HEADER } from './mode.ts'
 import { keyOptions, TENANT_HEADER } from './outcomes.ts'
 
 let tenant_id: string | null = null
@@ -22,11 +23,17 @@ export type PathTo<T> =
 
 export type ApiQuery = Record<string, string | number | boolean | undefined | null>
 
-/** The SDK client of the page. It uses the session cookie, and has retries, request ids and typed errors. */
+/**
+ * The SDK client of the page. It uses the session cookie, names the mode and the tenant of the page, and has retries,
+ * request ids and typed errors.
+ */
 export const sluice: Sluice = new Sluice({
   base_url: '/api',
   get headers(): Record<string, string> {
-    return tenant_id === null ? {} : { [TENANT_HEADER]: tenant_id }
+    return {
+      ...(MODE === 'test' && { [MODE_HEADER]: MODE }),
+      ...(tenant_id !== null && { [TENANT_HEADER]: tenant_id }),
+    }
   },
   async fetch(url, init) {
     const pending = fetch(url, init)

@@ -9,11 +9,13 @@ import './styles/operations.css'
 import './styles/charts.css'
 import './styles/timeline.css'
 import './styles/shell.css'
+import './styles/mode.css'
 import { MantineProvider } from '@mantine/core'
 import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
+import { MODE } from './mode.ts'
 import { queryClient } from './queries.ts'
 import { router } from './router.tsx'
 import { theme, variables } from './theme.ts'
@@ -22,6 +24,8 @@ import { theme, variables } from './theme.ts'
 // `__webpack_nonce__`.
 const nonce = document.querySelector<HTMLMetaElement>('meta[name=csp-nonce]')?.content ?? ''
 Object.assign(globalThis, { __webpack_nonce__: nonce })
+
+document.documentElement.dataset['mode'] = MODE
 
 createRoot(document.querySelector('#root')!).render(
   <StrictMode>

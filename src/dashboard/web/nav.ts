@@ -10,6 +10,7 @@ import {
   CreditCard,
   DatabaseZap,
   FileClock,
+  FlaskConical,
   Gauge,
   Handshake,
   Layers,
@@ -27,6 +28,7 @@ import {
   Webhook,
   type LucideIcon,
 } from 'lucide-react'
+import { MODE } from './mode.ts'
 
 export type NavPage = {
   title: string
@@ -52,10 +54,11 @@ export const TENANT_PAGES: NavPage[] = [
   { title: 'AI tasks', to: '/ai-tasks', icon: Bot, area: 'ai', key: 'i' },
   { title: 'Events', to: '/events', icon: Radio, area: 'events', key: 'e' },
   { title: 'Webhooks', to: '/webhooks', icon: Webhook, area: 'events', key: 'h' },
+  ...(MODE === 'test' ? [{ title: 'Sandbox', to: '/sandbox', icon: FlaskConical, key: 'z' }] : []),
   { title: 'Settings', to: '/settings', icon: Settings, key: 's' },
 ]
 
-export const OPERATOR_PAGES: NavPage[] = [
+const PAGES_OF_OPERATORS: NavPage[] = [
   { title: 'Queues', to: '/ops/queues', icon: Layers, key: 'q' },
   { title: 'Jobs', to: '/ops/jobs', icon: ListChecks, key: 'j' },
   { title: 'Schedules', to: '/ops/schedules', icon: CalendarClock, key: 'l' },
@@ -67,6 +70,9 @@ export const OPERATOR_PAGES: NavPage[] = [
   { title: 'Providers', to: '/ops/providers', icon: Plug, key: 'v' },
   { title: 'Tenants', to: '/ops/tenants', icon: Building2, key: 't' },
 ]
+
+/** The pages of operators, which have no mode and are offered in live mode. */
+export const OPERATOR_PAGES = MODE === 'live' ? PAGES_OF_OPERATORS : []
 
 /** Pages that are only in the palette. */
 export const PALETTE_PAGES: NavPage[] = [

@@ -7,17 +7,25 @@ import {
   Navigate,
   Outlet,
 } from '@tanstack/react-router'
-import type { FunctionComponent } from 'react'
+import type { FunctionComponent, ReactNode } from 'react'
 import { parseAddress, formatAddress, type AddressSearch } from './address.ts'
 import { loadPage, PageError } from './chunks.tsx'
+import { BASE_PATH } from './mode.ts'
 import { AreaPage } from './kit/AreaPage.tsx'
 import { PageSkeleton } from './kit/Skeleton.tsx'
 import { OperatorPage } from './kit/OperatorPage.tsx'
 import { NotFound } from './kit/NotFound.tsx'
+import { TestModeOnly } from './sandbox/TestModeOnly.tsx'
+import { ModeStrip } from './shell/ModeStrip.tsx'
 import { Shell } from './shell/Shell.tsx'
 
 const root = createRootRoute({
-  component: Outlet,
+  component: () => (
+    <>
+      <ModeStrip />
+      <Outlet />
+    </>
+  ),
   // Filters are plain strings, which are not validated here: each page reads only its own filters.
   validateSearch: (search): AddressSearch => search as AddressSearch,
 })
@@ -53,13 +61,18 @@ const areaPage = <Name extends string>(
   })
 }
 
-/** A page of operators. Other users get a message. */
-const operatorPage = <Name extends string>(path: string, load: PageLoader<Name>, name: Name) => {
+/** A page within a frame, which may show something else instead. */
+const framedPage = <Name extends string>(
+  Frame: FunctionComponent<{ children: ReactNode }>,
+  path: string,
+  load: PageLoader<Name>,
+  name: Name,
+) => {
   const Page = lazyRouteComponent(() => loadPage(load, name))
   const component = () => (
-    <OperatorPage>
+    <Frame>
       <Page />
-    </OperatorPage>
+    </Frame>
   )
   return createRoute({
     getParentRoute: () => signedIn,
@@ -67,6 +80,14 @@ const operatorPage = <Name extends string>(path: string, load: PageLoader<Name>,
     component: Object.assign(component, { preload: Page.preload }),
   })
 }
+
+/** A page of operators. Other users get a message. */
+const operatorPage = <Name extends string>(path: string, load: PageLoader<Name>, name: Name) =>
+  framedPage(OperatorPage, path, load, name)
+
+/** A page of the sandbox. In live mode, it leads to test mode. */
+const sandboxPage = <Name extends string>(path: string, load: PageLoader<Name>, name: Name) =>
+  framedPage(TestModeOnly, path, load, name)
 
 const publicPage = <Name extends string>(path: string, load: PageLoader<Name>, name: Name) =>
   createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(() => loadPage(load, name)) })
@@ -184,6 +205,22 @@ const PAGES = [
     () => import('./pages/webhook-delivery.tsx'),
     'WebhookDeliveryPage',
   ),
+  sandboxPage('/sandbox', () => import('./pages/sandbox.tsx'), 'SandboxPage'),
+  sandboxPage('/sandbox/payments', () => import('./pages/sandbox-payments.tsx'), 'SandboxPaymentsPage'),
+  sandboxPage('/sandbox/payouts', () => import('./pages/sandbox-payouts.tsx'), 'SandboxPayoutsPage'),
+  sandboxPage(
+    '/sandbox/verifications',
+    () => import('./pages/sandbox-verifications.tsx'),
+    'SandboxVerificationsPage',
+  ),
+  // The link that a person gets for a verification.
+  sandboxPage(
+    '/sandbox/identity/$session/start',
+    () => import('./pages/sandbox-verifications.tsx'),
+    'SandboxVerificationsPage',
+  ),
+  sandboxPage('/sandbox/clock', () => import('./pages/sandbox-clock.tsx'), 'SandboxClockPage'),
+  sandboxPage('/sandbox/messages/$id', () => import('./pages/sandbox-message.tsx'), 'SandboxMessagePage'),
   operatorPage('/ops/queues', () => import('./pages/ops/queues.tsx'), 'QueuesPage'),
   operatorPage('/ops/queues/$queue', () => import('./pages/ops/queue.tsx'), 'QueuePage'),
   operatorPage('/ops/jobs', () => import('./pages/ops/jobs.tsx'), 'JobsPage'),
@@ -207,6 +244,7 @@ export const router = createRouter({
     publicPage('/invitation/$token', () => import('./pages/invitation.tsx'), 'InvitationPage'),
     signedIn.addChildren([settings.addChildren(TABS), ...PAGES]),
   ]),
+  basepath: BASE_PATH,
   parseSearch: parseAddress,
   stringifySearch: formatAddress,
   defaultPreload: 'intent',

@@ -2,8 +2,8 @@
 
 export const SCOPE_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'customer:write': 'create, change and delete customers',
-  'payments:read': 'read payments, refunds, disputes and open drifts',
-  'payments:write': 'create, capture, cancel and refund payments',
+  'payments:read': 'read payments, refunds, disputes, open drifts and the test clock',
+  'payments:write': 'create, capture, cancel and refund payments, and move the test clock',
   'payouts:read': 'read payouts and their timelines',
   'payouts:write': 'create, cancel and fail payouts',
   'wallet:read': 'read balances, wallet transactions and top-ups',

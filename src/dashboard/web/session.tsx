@@ -2,7 +2,7 @@
 import { useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { createContext, use } from 'react'
 import { SluiceError } from '#sdk/index.ts'
-import { waitForChanges, setRequestTenant, read } from './api.ts'
+import { waitForChanges, setRequestTenant, post, read } from './api.ts'
 import type { Answers } from './generated/answers.ts'
 import { queryClient, SESSION_KEY } from './queries.ts'
 
@@ -12,7 +12,10 @@ export type AreaState = WebSession['areas'][number]['state']
 /** Whether an error means that the user is signed out. */
 export const isSignedOut = (error: unknown): boolean => error instanceof SluiceError && error.status === 401
 
-/** Reads the session. The error has status 401 if the user is signed out. */
+/**
+ * Reads the session. The error has status 401 if the user is signed out. The first page of test mode creates the twin
+ * of the tenant.
+ */
 export function useSessionQuery(): UseQueryResult<WebSession> {
   return useQuery({
     queryKey: SESSION_KEY,
@@ -21,12 +24,17 @@ export function useSessionQuery(): UseQueryResult<WebSession> {
       const is_first = queryClient.getQueryData(SESSION_KEY) === undefined
       if (is_first) setRequestTenant(null)
       const request = () => read<WebSession>('/session', undefined, signal)
-      const session = await request().catch(async (error: unknown) => {
+      let session = await request().catch(async (error: unknown) => {
         if (is_first || !isSignedOut(error)) throw error
         // An act may just have replaced the session: the old one ends before the response with the new cookie arrives.
         await waitForChanges()
         return await request()
       })
+      const { tenant_without_twin } = session
+      if (tenant_without_twin !== null) {
+        await post('/session/tenant', { tenant_id: tenant_without_twin, mode: 'test' })
+        session = await request()
+      }
       setRequestTenant(session.tenant?.id ?? null)
       return session
     },

@@ -57,7 +57,7 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
     ),
     ${deliveryUpdates(
       sql,
-      settlements.map(({ change }) => change.delivery_created_at),
+      settlements.map(({ change }) => change),
     )},
     due as (
       insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at
@@ -89,8 +89,11 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
   return new Set(rows.map(({ id }) => id))
 }
 
-/** The part `delivery`: updates each delivery, created at one of these times, with the outcome of its attempt. */
-function deliveryUpdates(sql: Sql, times: string[]): Fragment {
+/** The part `delivery`: updates each delivery with the outcome of its attempt. */
+function deliveryUpdates(sql: Sql, changes: DeliveryChange[]): Fragment {
+  const times = changes.map(({ delivery_created_at }) => delivery_created_at)
+  const next = sql`
+          when t.result = 'retry' then due_after(t.tenant_id, t.next_ms * interval '1 millisecond')`
   return sql`
     delivery as (
       update webhook_deliveries d set
@@ -100,7 +103,7 @@ function deliveryUpdates(sql: Sql, times: string[]): Fragment {
         step = d.step + (t.how = 'scheduled' and t.attempt is not null)::integer,
         next_attempt_at = case when d.status = 'delivered' or t.ok then null
           when t.how = 'manual' then d.next_attempt_at
-          when t.result = 'retry' then now() + t.next_ms * interval '1 millisecond' end,
+          ${changes.some(({ result }) => result === 'retry') ? next : sql``} end,
         last_status_code = case when t.attempt is null or (t.how = 'manual' and not t.ok) then d.last_status_code
           else (t.attempt ->> 'status_code')::smallint end,
         last_error = case when t.attempt is null or (t.how = 'manual' and not t.ok) then d.last_error

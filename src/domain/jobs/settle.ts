@@ -106,14 +106,17 @@ export function finishing(
       ) previous_call on fenced.rotate
       where fenced.continues
     ),`
+  const continues = settlements.some(({ state }) => state === 'ready' || state === 'unknown')
+  const run_at = sql`
+    case when not fenced.continues then j.run_at
+      else coalesce(due_after(fenced.tenant_id, ${delay_ms} * interval '1 millisecond'), 'infinity') end`
   return sql`
-    ${settlements.some(({ state }) => state === 'ready' || state === 'unknown') ? attempts : sql``}
+    ${continues ? attempts : sql``}
     job as (
       update jobs j set state = fenced.state, last_error = fenced.error,
         lease_token = case when fenced.state = 'running' then j.lease_token end,
         lease_until = case when fenced.state = 'running' then j.lease_until end,
-        run_at = case when not fenced.continues then j.run_at
-          else coalesce(now() + ${delay_ms} * interval '1 millisecond', 'infinity') end,
+        run_at = ${continues ? run_at : sql`j.run_at`},
         wakeup_sent_at = case when not fenced.continues then j.wakeup_sent_at end,
         worker = case when not fenced.continues then j.worker end,
         started_at = case when not fenced.continues then j.started_at end,

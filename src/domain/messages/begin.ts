@@ -26,7 +26,7 @@ export type MessageToSend = MessageState & {
   envelope: string
   /** Sealed; null once it is erased. */
   content: string | null
-  /** The scheduled time of sending, in Unix seconds. */
+  /** The scheduled time of sending, or the real time if that is earlier, in Unix seconds. */
   scheduled_s: number
   /** The domains from which its tenant may send email; null: the domains of the installation. */
   email_domains: string[] | null
@@ -93,7 +93,7 @@ export async function beginMessages(
     select l.job_id, l.may_send and m.recipients_left > 0 as may_send, coalesce(m.status, l.status) as status,
       l.envelope, l.content, coalesce(m.recipients, l.recipients) as recipients, l.provider_reference,
       coalesce(m.failure, l.failure) as failure,
-      extract(epoch from coalesce(l.send_at, l.created_at))::float8 as scheduled_s,
+      extract(epoch from least(coalesce(l.send_at, l.created_at), now()))::float8 as scheduled_s,
       (select t.email_domains from tenants t where t.id = l.tenant_id and l.channel = 'email') as email_domains
     from sendable l left join m on m.tenant_id = l.tenant_id and m.id = l.id`
   return new Map(rows.map(({ job_id, ...message }) => [job_id, message]))

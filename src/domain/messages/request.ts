@@ -128,11 +128,13 @@ function toMessageResult({
 /** The requests. `result`: the reason for a refusal before any limit is checked, or null. */
 function readingRequests(sql: Sql | Tx, channel: Channel, requests: MessageRequest[]): Fragment {
   const items = requests.map((request, nth) => ({ ...request, nth }))
+  // `send_at` is a time of the tenant's clock.
+  const real_send_at = sql`a.send_at - clock_offset(a.tenant_id)`
   return sql`
     select a.*, case
         when ${isKeyUsed(sql, 'message', sql`r.channel = ${channel}`)} then 'key_used'
-        when a.send_at <= clock_timestamp() or a.send_at > clock_timestamp() + ${MAX_DAYS_AHEAD} * interval '1 day'
-          then 'send_at' end as result
+        when a.send_at is not null and (${real_send_at} <= clock_timestamp()
+          or ${real_send_at} > clock_timestamp() + ${MAX_DAYS_AHEAD} * interval '1 day') then 'send_at' end as result
     from jsonb_to_recordset(${sql.json(items)}) as a(
       ${jobRequestColumns(sql)}, nth integer, message_id uuid, envelope text, content text, attachments jsonb,
       addresses text[], sender text, terms text[], tags text[], segments integer, encoding text,

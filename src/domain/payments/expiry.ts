@@ -1,15 +1,24 @@
 // Finds payments with an expiring or expired hold, and payments whose buyer never acted.
 import { newId } from '#core/ids.ts'
-import type { Sql } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { insertingEvents, type EventType } from '../events.ts'
+
+export type DuePayment = { tenant_id: string; id: string }
+
+/** How long before the end of a hold its event is inserted. */
+export const WARNING_PERIOD = '1 day'
 
 /** Inserts one event for each hold that expires within a day. At most `limit` payments; returns the count. */
 export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
-  const due = await sql<{ tenant_id: string; id: string }[]>`
+  const due = await sql<DuePayment[]>`
     select tenant_id, id from payments
-    where open and capture_before is not null and capture_before <= now() + interval '1 day' and capture_before > now()
-      and status = 'authorized' and capture_expiry_warned_at is null
+    where open and capture_before is not null and capture_before <= now() + ${WARNING_PERIOD}::interval
+      and capture_before > now() and status = 'authorized' and capture_expiry_warned_at is null
     order by capture_before limit ${limit}`
+  return await warn(sql, due)
+}
+
+async function warn(sql: Sql, due: DuePayment[]): Promise<number> {
   if (due.length === 0) return 0
   const items = due.map(({ tenant_id, id }) => ({ tenant_id, id, event_id: newId() }))
   const new_events = sql`select p.*, ${'payment.capture_expiring' satisfies EventType} as event from p`
@@ -28,25 +37,82 @@ export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
 }
 
 /** Authorized payments whose hold has expired. */
-export async function findExpiredHolds(
-  sql: Sql,
-  limit: number,
-): Promise<{ tenant_id: string; id: string }[]> {
-  return await sql<{ tenant_id: string; id: string }[]>`
+export async function findExpiredHolds(sql: Sql, limit: number): Promise<DuePayment[]> {
+  return await sql<DuePayment[]>`
     select tenant_id, id from payments
     where open and capture_before is not null and capture_before <= now() and status = 'authorized'
     order by capture_before limit ${limit}`
 }
 
 /** Payments that have been waiting for their buyer for `ttl_s` seconds without a change. */
-export async function findAbandonedPayments(
-  sql: Sql,
-  ttl_s: number,
-  limit: number,
-): Promise<{ tenant_id: string; id: string }[]> {
-  return await sql<{ tenant_id: string; id: string }[]>`
+export async function findAbandonedPayments(sql: Sql, ttl_s: number, limit: number): Promise<DuePayment[]> {
+  return await sql<DuePayment[]>`
     select tenant_id, id from payments
     where open and client_secret is not null and created_at <= now() - ${ttl_s} * interval '1 second'
       and status = 'requires_action' and updated_at <= now() - ${ttl_s} * interval '1 second'
     order by created_at limit ${limit}`
+}
+
+/** A tenant in test mode. `processor_follows`: its processor has the clock of the tenant. */
+type TestTenant = { tenant_id: string; processor_follows: boolean }
+
+/** As `warnOfExpiry`, by the clock of a tenant in test mode. */
+export async function warnOfExpiryInTestMode(sql: Sql, tenant: TestTenant, limit: number): Promise<number> {
+  const expires_at = holdExpiresAt(sql, tenant.processor_follows)
+  const due = await sql<DuePayment[]>`
+    select p.tenant_id, p.id from payments p
+    where ${isHeldInTestMode(sql, tenant)} and p.capture_expiry_warned_at is null
+      and ${expires_at} > ${clockOf(sql, tenant)}
+      and ${expires_at} <= ${clockOf(sql, tenant)} + ${WARNING_PERIOD}::interval
+    order by ${expires_at} limit ${limit}`
+  return await warn(sql, due)
+}
+
+/** As `findExpiredHolds`, by the clock of a tenant in test mode. */
+export async function findExpiredHoldsInTestMode(
+  sql: Sql,
+  tenant: TestTenant,
+  limit: number,
+): Promise<DuePayment[]> {
+  const expires_at = holdExpiresAt(sql, tenant.processor_follows)
+  return await sql<DuePayment[]>`
+    select p.tenant_id, p.id from payments p
+    where ${isHeldInTestMode(sql, tenant)} and ${expires_at} <= ${clockOf(sql, tenant)}
+    order by ${expires_at} limit ${limit}`
+}
+
+/** As `findAbandonedPayments`, by the clock of a tenant in test mode. */
+export async function findAbandonedPaymentsInTestMode(
+  sql: Sql,
+  tenant: TestTenant,
+  ttl_s: number,
+  limit: number,
+): Promise<DuePayment[]> {
+  const abandoned_at = abandonedPaymentAt(sql, ttl_s)
+  return await sql<DuePayment[]>`
+    select p.tenant_id, p.id from payments p
+    where p.tenant_id = ${tenant.tenant_id} and p.open and p.client_secret is not null and p.status = 'requires_action'
+      and ${abandoned_at} <= ${clockOf(sql, tenant)}
+    order by ${abandoned_at} limit ${limit}`
+}
+
+/** When the hold of the payment `p` expires, by the clock of its tenant in test mode. */
+export function holdExpiresAt(sql: Sql | Tx, processor_follows: boolean): Fragment {
+  if (processor_follows) return sql`p.capture_before`
+  // The processor has the real time.
+  return sql`(p.capture_before + clock_offset_at(p.tenant_id, coalesce(p.authorized_at, p.created_at)))`
+}
+
+/** When the payment `p` is given up if its buyer does nothing, by the clock of its tenant in test mode. */
+export function abandonedPaymentAt(sql: Sql | Tx, ttl_s: number): Fragment {
+  return sql`(p.updated_at + clock_offset_at(p.tenant_id, p.updated_at) + ${ttl_s} * interval '1 second')`
+}
+
+function isHeldInTestMode(sql: Sql, { tenant_id }: TestTenant): Fragment {
+  return sql`
+    p.tenant_id = ${tenant_id} and p.open and p.status = 'authorized' and p.capture_before is not null`
+}
+
+function clockOf(sql: Sql, { tenant_id }: TestTenant): Fragment {
+  return sql`(now() + clock_offset(${tenant_id}))`
 }

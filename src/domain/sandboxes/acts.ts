@@ -1,12 +1,21 @@
-// Acts of people in a sandbox: as the buyer, as a bank, or as the recipient of an SMS. The dashboard requests an act,
-// and a worker carries it out.
+// Acts of people in a sandbox: as the buyer, as a bank, as a verified person, or as the recipient of an SMS. The
+// dashboard requests an act, and a worker carries it out.
 import type { Sql, Tx } from '#core/db.ts'
 import type { SealingContext, Vault } from '#core/secrets.ts'
 
 export type SandboxAct = {
   id: string
-  /** `reference`: the provider's id of the payment or payout, or the id of the SMS in the inbox. */
-  act: 'pay' | 'fail_payment' | 'open_dispute' | 'fail_payout' | 'answer_sms'
+  /**
+   * `reference`: the provider's id of the payment, payout or verification session, or the id of the SMS in the inbox.
+   */
+  act:
+    | 'pay'
+    | 'fail_payment'
+    | 'open_dispute'
+    | 'fail_payout'
+    | 'answer_sms'
+    | 'pass_verification'
+    | 'fail_verification'
   reference: string
 }
 

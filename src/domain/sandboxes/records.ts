@@ -143,6 +143,18 @@ export async function writeRecords(
   return state!.bytes
 }
 
+/** The clock of a sandbox. `next_due_at`: the next scheduled change, by the clock of the tenant; null: none. */
+export type SandboxClockState = { offset_ms: number; next_due_at: string | null; is_due: boolean }
+
+/** Undefined: the tenant has no sandbox yet. */
+export async function findSandboxClock(sql: Sql, tenant_id: string): Promise<SandboxClockState | undefined> {
+  const [found] = await sql<SandboxClockState[]>`
+    select clock_offset_ms as offset_ms, due_at + clock_offset_ms * interval '1 millisecond' as next_due_at,
+      coalesce(due_at <= clock_timestamp(), false) as is_due
+    from sandboxes where tenant_id = ${tenant_id}`
+  return found
+}
+
 /** The tenants whose sandboxes have a change that is due, the longest overdue first. */
 export async function findDueSandboxes(sql: Sql, limit: number): Promise<string[]> {
   const rows = await sql<{ tenant_id: string }[]>`

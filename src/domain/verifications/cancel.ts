@@ -48,10 +48,31 @@ export async function cancelAbandonedVerifications(
   ttl_days: number,
   limit: number,
 ): Promise<number> {
-  const abandoned = sql`
-    status = 'requires_input' and cancel_requested_at is null and updated_at <= now() - ${ttl_days} * interval '1 day'`
+  return await cancelOverdue(sql, sql`v.updated_at <= now() - ${ttl_days} * interval '1 day'`, limit)
+}
+
+/** As `cancelAbandonedVerifications`, by the clock of a tenant in test mode. */
+export async function cancelAbandonedInTestMode(
+  sql: Sql,
+  tenant_id: string,
+  ttl_days: number,
+  limit: number,
+): Promise<number> {
+  const is_overdue = sql`
+    v.tenant_id = ${tenant_id} and v.open
+    and ${abandonedVerificationAt(sql, ttl_days)} <= now() + clock_offset(${tenant_id})`
+  return await cancelOverdue(sql, is_overdue, limit)
+}
+
+/** When the verification `v` is given up if its person does nothing, by the clock of its tenant in test mode. */
+export function abandonedVerificationAt(sql: Sql | Tx, ttl_days: number): Fragment {
+  return sql`(v.updated_at + clock_offset_at(v.tenant_id, v.updated_at) + ${ttl_days} * interval '1 day')`
+}
+
+async function cancelOverdue(sql: Sql, is_overdue: Fragment, limit: number): Promise<number> {
+  const abandoned = sql`v.status = 'requires_input' and v.cancel_requested_at is null and ${is_overdue}`
   const due = await sql<{ tenant_id: string; kyc_id: string }[]>`
-    select tenant_id, id as kyc_id from verifications where ${abandoned} order by updated_at limit ${limit}`
+    select v.tenant_id, v.id as kyc_id from verifications v where ${abandoned} order by v.updated_at limit ${limit}`
   if (due.length === 0) return 0
   const rows = await sql`
     with due as (

@@ -1,14 +1,15 @@
-// Carries out the acts of people in a sandbox: of a buyer, of a bank, or of the recipient of an SMS.
+// Carries out the acts of people in a sandbox: of a buyer, a bank, a verified person, or the recipient of an SMS.
 import type { AddressHash } from '#core/addresses.ts'
 import type { Tx } from '#core/db.ts'
 import type { Vault } from '#core/secrets.ts'
 import { endAct, lockOpenAct, type SandboxAct } from '#domain/sandboxes/acts.ts'
 import { findInInbox } from '#domain/sandboxes/inbox.ts'
 import { actAsBuyer } from '#providers/sandbox/stripe/buyer.ts'
-import { BANK_CALL } from '#providers/sandbox/stripe/call.ts'
+import { BANK_CALL, BROWSER_CALL } from '#providers/sandbox/stripe/call.ts'
 import { disputeIntent } from '#providers/sandbox/stripe/disputes.ts'
 import type { Engine } from '#providers/sandbox/stripe/engine.ts'
 import { Refusal } from '#providers/sandbox/stripe/errors.ts'
+import { findSession, settleSession } from '#providers/sandbox/stripe/identity.ts'
 import { findIntent } from '#providers/sandbox/stripe/payment-intents.ts'
 import { findPayout, settlePayout } from '#providers/sandbox/stripe/payouts.ts'
 import type { SandboxHost } from './host.ts'
@@ -30,6 +31,9 @@ const IN_ENGINE: Record<
   fail_payment: (engine, id) => actAsBuyer(engine, id, 'fail'),
   open_dispute: (engine, id) => disputeIntent(engine, findIntent(engine, id)),
   fail_payout: (engine, id) => settlePayout(engine, BANK_CALL, findPayout(engine, id), 'failed'),
+  pass_verification: (engine, id) => settleSession(engine, BROWSER_CALL, findSession(engine, id), 'verified'),
+  fail_verification: (engine, id) =>
+    settleSession(engine, BROWSER_CALL, findSession(engine, id), 'requires_input'),
 }
 
 /** Carries out an act once. A refusal ends it, too. */

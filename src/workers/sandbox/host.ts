@@ -20,7 +20,7 @@ import {
 } from '#domain/sandboxes/records.ts'
 import { dropRecords } from '#domain/sandboxes/retention.ts'
 import { NotStarted } from '#providers/permit.ts'
-import { runDue } from '#providers/sandbox/stripe/due.ts'
+import { followClock, runDue } from '#providers/sandbox/stripe/due.ts'
 import { nowMs, type Engine } from '#providers/sandbox/stripe/engine.ts'
 import { renderEvent } from '#providers/sandbox/stripe/events.ts'
 import { endedRoots } from '#providers/sandbox/stripe/families.ts'
@@ -66,6 +66,8 @@ export type SandboxHost = {
   performWithin<T>(tenant_id: string, work: (tx: Tx, sandbox: OpenSandbox) => Promise<T>): Promise<T>
   /** Performs the scheduled changes of a sandbox that are due, unless another call works on it. */
   performDue(tenant_id: string): Promise<void>
+  /** Moves the clock of a sandbox until it is this far ahead of the real time, and performs what is due by then. */
+  followClock(tenant_id: string, offset_ms: number): Promise<void>
   /** Does work in a transaction that has locked the sandbox. */
   transact<T>(tenant_id: string, work: (tx: Tx) => Promise<T>, limits?: SandboxCallLimits): Promise<T>
   close(): Promise<void>
@@ -83,7 +85,7 @@ export function openSandboxHost(config: Config, log: Log, { max_bytes = MAX_BYTE
   const { begin, close } = openTransactions(requireVariable(config, 'DATABASE_URL'), log)
   const serializeReplays = createGate({ running: 1, queue: QUEUE })
   const memory = createEngineMemory()
-  const pages_url = `${config.DASHBOARD_URL ?? 'http://sandbox.invalid'}/sandbox`
+  const pages_url = `${config.DASHBOARD_URL ?? 'http://sandbox.invalid'}/test/sandbox`
   const context: HostContext = { log, memory, max_bytes, pages_url }
   const stopDropping = everyTick(() => memory.dropIdle(), DROP_INTERVAL_MS)
 
@@ -113,6 +115,8 @@ export function openSandboxHost(config: Config, log: Log, { max_bytes = MAX_BYTE
       performWithin(tenant_id, async (tx, { run }) => {
         if (await lockDueSandbox(tx, tenant_id)) await run((engine) => runDue(engine, nowMs(engine)))
       }),
+    followClock: (tenant_id, offset_ms) =>
+      performWithin(tenant_id, (_tx, { run }) => run((engine) => followClock(engine, Math.floor(offset_ms)))),
     transact: (tenant_id, work, limits = {}) =>
       withinLimits(limits, (call) =>
         begin(tenant_id, call, async (tx) => {
@@ -189,7 +193,7 @@ async function upToDate(
       ? existing
       : emptyEngine(generation, {
           account: sandboxAccount(tenant_id),
-          pages_url: `${pages_url}/${tenant_id}`,
+          pages_url,
           max_bytes,
           onFailedChange: (err, change) =>
             log.error({ err, tenant_id, ...change }, 'a scheduled change of a sandbox failed'),

@@ -18,6 +18,7 @@ import type {
   Recipient,
   Refund,
   Suppression,
+  TestClock,
   TimelineEntry,
   TopUp,
   Verification,
@@ -636,6 +637,7 @@ export interface Answers {
   'GET /v1/reconciliation': Drift[]
   'GET /v1/refunds': Refund[]
   'GET /v1/refunds/{id}': Refund
+  'GET /v1/test_clock': TestClock
   'GET /v1/wallet/balances': WalletBalance[]
   'GET /v1/wallet/top_ups': TopUp[]
   'GET /v1/wallet/top_ups/{id}': TopUp
@@ -660,7 +662,10 @@ export interface Answers {
       id: string
       slug: string
       name: string
+      live_id: string
+      mode: 'live' | 'test'
     } | null
+    tenant_without_twin: string | null
     role: 'owner' | 'admin' | 'developer' | 'support' | 'read-only' | 'operator' | null
     may: string[]
     who_may: Record<string, ('owner' | 'admin' | 'developer' | 'support' | 'read-only')[]>
@@ -670,6 +675,7 @@ export interface Answers {
       id: string
       slug: string
       name: string
+      twin_id: string | null
       role: 'owner' | 'admin' | 'developer' | 'support' | 'read-only'
     }[]
     areas: {
@@ -688,9 +694,14 @@ export interface Answers {
     }[]
     emulators: string[]
     payment_method_to_try: string | null
+    has_sandbox_processor: boolean
     api_url: string
     sends_email: boolean
     version: string
+  }
+  'POST /session/tenant': {
+    tenant_id: string
+    mode: 'live' | 'test'
   }
   'GET /invitations/{token}': {
     tenant: string
@@ -892,6 +903,48 @@ export interface Answers {
     p50_ms: number | null
     p95_ms: number | null
   }[]
+  'GET /sandbox/messages': {
+    id: string
+    channel: 'email' | 'sms'
+    reference: string
+    status: 'sent' | 'delivered' | 'undelivered' | 'failed' | 'received'
+    from: string
+    to: string[]
+    subject: string | null
+    created_at: string
+  }[]
+  'GET /sandbox/messages/{id}': {
+    id: string
+    channel: 'email' | 'sms'
+    reference: string
+    status: 'sent' | 'delivered' | 'undelivered' | 'failed' | 'received'
+    from: string
+    to: string[]
+    subject: string | null
+    created_at: string
+    text: string | null
+    html: string | null
+    attachments: {
+      filename: string
+      content_type: string
+      bytes: number
+    }[]
+  }
+  'POST /sandbox/messages/{id}/reply': {
+    id: string
+  }
+  'POST /sandbox/payments/{id}/authenticate': {
+    id: string
+  }
+  'POST /sandbox/payments/{id}/dispute': {
+    id: string
+  }
+  'POST /sandbox/payouts/{id}/fail': {
+    id: string
+  }
+  'POST /sandbox/verifications/{id}/complete': {
+    id: string
+  }
   'GET /ops/queues': QueuesFiguresShape
   'GET /ops/queues/{queue}/names': JobNameFiguresShape
   'GET /ops/series': JobSeriesShape

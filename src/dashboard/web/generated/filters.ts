@@ -154,6 +154,7 @@ export const LIST_FILTERS = {
   '/audit': { seq: 'integer', action: 'string', actor: 'string' },
   '/timelines/{id}': { since: 'date-time' },
   '/events': { type: 'string', subject_id: 'string' },
+  '/sandbox/messages': { channel: ['email', 'sms'], to: 'string' },
   '/ops/drifts': {
     state: ['unknown', 'stale', 'differs', 'orphan'],
     subject: ['payment', 'refund', 'dispute', 'payout', 'top_up', 'kyc'],

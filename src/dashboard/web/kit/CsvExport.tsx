@@ -3,6 +3,7 @@ import { Button } from '@mantine/core'
 import { Download } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
 import { readAll } from '../api.ts'
+import { MODE } from '../mode.ts'
 import { UTF8_BOM, csvLine } from './csv.ts'
 import type { TableColumn } from './DataTable.tsx'
 import type { ListState } from './list.ts'
@@ -64,10 +65,14 @@ export function CsvExport<T>({
   )
 }
 
-/** The filters and the date are added to the name: `payments.csv` becomes `payments-captured-USD-2026-11-24.csv`. */
+/**
+ * The filters and the date are added to the name: `payments.csv` becomes `payments-captured-USD-2026-11-24.csv`, in
+ * test mode `test-payments-…`.
+ */
 function fileName(name: string, filters: ListState<unknown>['filters']): string {
   const set = Object.values(filters).map((value) => String(value ?? '').replaceAll(/[^\w-]+/g, '_'))
-  const file_parts = [name.replace(/\.csv$/, ''), ...set, new Date().toISOString().slice(0, 10)]
+  const list_name = name.replace(/\.csv$/, '')
+  const file_parts = [MODE === 'test' ? 'test' : '', list_name, ...set, new Date().toISOString().slice(0, 10)]
   return `${file_parts
     .filter((word) => word !== '')
     .join('-')

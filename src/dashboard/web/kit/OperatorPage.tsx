@@ -1,12 +1,21 @@
-// A page for operators, with data of all tenants.
-import type { ReactNode } from 'react'
+// A page for operators, with data of all tenants. It has no mode: its address is that of live mode.
+import { useLocation } from '@tanstack/react-router'
+import { useEffect, type ReactNode } from 'react'
 import { Lock } from 'lucide-react'
+import { MODE, openInMode } from '../mode.ts'
 import { useSession } from '../session.tsx'
 import { PageHeader } from './PageHeader.tsx'
+import { PageSkeleton } from './Skeleton.tsx'
 
 /** Shows `children` to operators. Other users get a message and no data. */
 export function OperatorPage({ children }: { children: ReactNode }) {
-  if (useSession().is_operator) return children
+  const { href } = useLocation()
+  const { is_operator } = useSession()
+  useEffect(() => {
+    if (MODE === 'test') openInMode('live', href)
+  }, [href])
+  if (MODE === 'test') return <PageSkeleton />
+  if (is_operator) return children
   return (
     <>
       <PageHeader title="Operations" parent={{ to: '/', title: 'Overview' }} />

@@ -1,6 +1,7 @@
 // The header of a page: heading, description, actions, and when the data was read.
 import { Link, useRouterState } from '@tanstack/react-router'
 import { useEffect, useRef, type ReactNode } from 'react'
+import { MODE, pathOf } from '../mode.ts'
 import { Freshness, type ReadState } from './Freshness.tsx'
 
 /**
@@ -29,7 +30,7 @@ export function PageHeader({
   // The path of the rendered page. While the next page loads, the address has already changed.
   const path = useRouterState({ select: (state) => state.resolvedLocation?.pathname })
   useEffect(() => {
-    document.title = `${title} · Sluice`
+    document.title = MODE === 'test' ? `${title} · Test mode · Sluice` : `${title} · Sluice`
   }, [title])
   useEffect(() => {
     // Focus the heading after navigation only: not on the first page, and not when only the tab changes.
@@ -70,4 +71,4 @@ export function PageHeader({
  * The path that was rendered last. Initially the path that the browser has loaded: the user may navigate before that
  * page is rendered.
  */
-let rendered_path = globalThis.location.pathname
+let rendered_path = pathOf(globalThis.location.pathname)

@@ -24,7 +24,9 @@ export function useTenantPage(): { open: (page: TenantPage) => void; dialog: Rea
   const tenant_name = requested && (requested.of.tenant ?? requested.of.tenant_id)
   return {
     open(page) {
-      if (tenants.some(({ id }) => id === page.of.tenant_id)) void choose(page.of.tenant_id, page.to)
+      const { tenant_id } = page.of
+      if (tenants.some(({ id, twin_id }) => id === tenant_id || twin_id === tenant_id))
+        void choose(tenant_id, page.to)
       else {
         setRequested(page)
         setOpened(true)

@@ -8,6 +8,7 @@ import { usePathParam } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
 import { Skeleton } from '../kit/Skeleton.tsx'
 import { DialogError } from '../kit/ConfirmDialog.tsx'
+import { addressOf } from '../mode.ts'
 import { queryClient, useAnswer } from '../queries.ts'
 import { useSessionQuery, type WebSession } from '../session.tsx'
 import { StandaloneCard } from '../shell/StandaloneCard.tsx'
@@ -55,7 +56,7 @@ function NewUser({ token, email }: { token: string; email: string }) {
     },
     onSuccess() {
       queryClient.clear()
-      history.push('/')
+      history.push(addressOf('/'))
     },
   })
   return (
@@ -130,7 +131,7 @@ function ExistingUser({ token, invitation: { email } }: { token: string; invitat
     },
     onSuccess() {
       queryClient.clear()
-      history.push('/')
+      history.push(addressOf('/'))
     },
   })
   if (isPending) return <Skeleton width="100%" height={36} />
@@ -149,7 +150,7 @@ function ExistingUser({ token, invitation: { email } }: { token: string; invitat
         </Button>
       </div>
     )
-  const signIn = () => history.push(`/sign-in?to=${encodeURIComponent(`/invitation/${token}`)}`)
+  const signIn = () => history.push(addressOf(`/sign-in?to=${encodeURIComponent(`/invitation/${token}`)}`))
   return (
     <div className="stack">
       <p>

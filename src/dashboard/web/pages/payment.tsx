@@ -17,6 +17,8 @@ import { PaymentDisputes, PaymentRefunds } from '../payments/parts.tsx'
 import { usePaymentTimeline } from '../payments/timeline.ts'
 import { PaymentTimeline } from '../payments/PaymentTimeline.tsx'
 import { bankHasMoney, moneyOf, processorName, refundableMinor } from '../payments/texts.ts'
+import type { PaymentSandboxAct } from '../sandbox/acts.ts'
+import { SandboxPaymentButtons, SandboxPaymentDialogs } from '../sandbox/PaymentActs.tsx'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 
@@ -27,11 +29,11 @@ export function PaymentPage() {
   const { payment: query, timeline } = usePaymentTimeline(id)
   const payment = query.data
   const acts = useActs(payment)
-  const { opening, begin: open, props } = useDialogs<PaymentAct>()
+  const { opening, begin: open, props } = useDialogs<PaymentAct | PaymentSandboxAct>()
   // An open dialog keeps the payment as it was when the dialog opened.
   const [about, setAbout] = useState<Payment>()
   const begin = useCallback(
-    (act: PaymentAct) => {
+    (act: PaymentAct | PaymentSandboxAct) => {
       setAbout(payment)
       open(act)
     },
@@ -52,13 +54,16 @@ export function PaymentPage() {
       description={
         payment === undefined ? <Skeleton width={200} /> : (payment.description ?? 'No description')
       }
-      actions={() =>
-        acts.map((act, at) => (
-          <Button key={act} variant={at === 0 ? 'filled' : 'default'} onClick={() => begin(act)}>
-            {act}
-          </Button>
-        ))
-      }
+      actions={(row) => (
+        <>
+          <SandboxPaymentButtons payment={row} begin={begin} />
+          {acts.map((act, at) => (
+            <Button key={act} variant={at === 0 ? 'filled' : 'default'} onClick={() => begin(act)}>
+              {act}
+            </Button>
+          ))}
+        </>
+      )}
       head={
         payment === undefined ? (
           <div className="outlook">
@@ -78,6 +83,7 @@ export function PaymentPage() {
           <CaptureDialog payment={about} {...props('Capture')} />
           <CancelDialog payment={about} {...props('Cancel')} />
           <RefundDialog payment={about} {...props('Refund')} />
+          <SandboxPaymentDialogs payment={about} props={props} />
         </div>
       )}
     </RowPage>

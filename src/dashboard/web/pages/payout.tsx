@@ -16,11 +16,13 @@ import { StatusNote } from '../parties/StatusNote.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { CancelPayoutDialog, FailPayoutDialog } from '../payouts/dialogs.tsx'
 import { useAnswer } from '../queries.ts'
+import { FailPayoutInSandboxDialog } from '../sandbox/dialogs.tsx'
+import { SandboxPayoutButton } from '../sandbox/PayoutActs.tsx'
 import { useMay, useSession } from '../session.tsx'
 import { RowTimeline } from '../timeline/TimelineSection.tsx'
 import { PAYOUT_TEXTS } from '../timeline/row-texts.ts'
 
-type PayoutAct = 'cancel' | 'fail' | 'force'
+type PayoutAct = 'cancel' | 'fail' | 'force' | 'fail_in_sandbox'
 
 export function PayoutPage() {
   const id = usePathParam('id')
@@ -40,11 +42,14 @@ export function PayoutPage() {
         </>
       )}
       status={({ status }) => ({ status })}
-      actions={(payout) =>
-        (payout.status === 'pending' || payout.status === 'processing') && (
-          <Acts payout={payout} begin={begin} />
-        )
-      }
+      actions={(payout) => (
+        <>
+          <SandboxPayoutButton payout={payout} begin={() => begin('fail_in_sandbox')} />
+          {(payout.status === 'pending' || payout.status === 'processing') && (
+            <Acts payout={payout} begin={begin} />
+          )}
+        </>
+      )}
       main={
         <>
           {query.data && (
@@ -62,6 +67,7 @@ export function PayoutPage() {
           <CancelPayoutDialog {...props('cancel')} payout={payout} />
           <FailPayoutDialog {...props('fail')} payout={payout} />
           <ForceFailDialog {...props('force')} payout={payout} />
+          <FailPayoutInSandboxDialog {...props('fail_in_sandbox')} payout={payout} />
         </>
       )}
     </RowPage>

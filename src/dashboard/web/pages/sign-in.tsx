@@ -9,6 +9,7 @@ import { post, read } from '../api.ts'
 import { useAddressSearch } from '../address.ts'
 import { DialogError } from '../kit/ConfirmDialog.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
+import { addressOf } from '../mode.ts'
 import { queryClient } from '../queries.ts'
 import { StandaloneCard } from '../shell/StandaloneCard.tsx'
 
@@ -25,7 +26,7 @@ export function SignInPage() {
     queryClient.clear()
     const to = search['to'] ?? '/'
     // Redirects only to paths of this dashboard.
-    history.push(/^\/(?![/\\])/.test(to) ? to : '/')
+    history.push(addressOf(/^\/(?![/\\])/.test(to) ? to : '/'))
   }
 
   return (

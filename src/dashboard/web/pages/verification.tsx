@@ -12,6 +12,8 @@ import { humanize } from '../kit/statuses.ts'
 import { StatusNote } from '../parties/StatusNote.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { useAnswer } from '../queries.ts'
+import { CompleteVerificationDialog } from '../sandbox/dialogs.tsx'
+import { SandboxVerificationButton } from '../sandbox/VerificationActs.tsx'
 import { useMay } from '../session.tsx'
 import { RowTimeline } from '../timeline/TimelineSection.tsx'
 import { VERIFICATION_TEXTS } from '../timeline/row-texts.ts'
@@ -19,7 +21,7 @@ import { DecidedBy } from '../verifications/DecidedBy.tsx'
 import { DecideDialog, RenewLinkDialog } from '../verifications/dialogs.tsx'
 import { decidedBy, isUndecided } from '../verifications/texts.ts'
 
-type VerificationAct = 'approve' | 'reject' | 'link'
+type VerificationAct = 'approve' | 'reject' | 'link' | 'complete'
 
 export function VerificationPage() {
   const id = usePathParam('id')
@@ -40,7 +42,12 @@ export function VerificationPage() {
         </>
       )}
       status={({ status }) => ({ status, resource: 'kyc' })}
-      actions={(row) => <Acts verification={row} begin={begin} />}
+      actions={(row) => (
+        <>
+          <SandboxVerificationButton verification={row} begin={() => begin('complete')} />
+          <Acts verification={row} begin={begin} />
+        </>
+      )}
       main={
         <>
           {data?.outdated === true && <StatusNote tone="warn">{outdatedText(data)}</StatusNote>}
@@ -55,6 +62,7 @@ export function VerificationPage() {
           <DecideDialog {...props('approve')} verification={row} decision="approved" />
           <DecideDialog {...props('reject')} verification={row} decision="rejected" />
           <RenewLinkDialog {...props('link')} id={id} />
+          <CompleteVerificationDialog {...props('complete')} verification={row} />
         </>
       )}
     </RowPage>

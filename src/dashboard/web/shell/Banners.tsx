@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { CirclePause, Eye, FlaskConical } from 'lucide-react'
 import { Instant } from '../kit/Instant.tsx'
 import { humanize } from '../kit/statuses.ts'
+import { MODE } from '../mode.ts'
 import { SwitchBanner } from '../operations/recovery/SwitchBanner.tsx'
 import { usePausedQueues } from '../operations/paused.ts'
 import type { PauseRow } from '../operations/shapes.ts'
@@ -19,7 +20,7 @@ export function Banners() {
       {role === 'operator' && <OperatorAccessBanner />}
       {is_operator && <SwitchBanner />}
       {is_operator ? <PausedBanner /> : <TenantPauseBanner />}
-      {emulators.length > 0 && (
+      {emulators.length > 0 && MODE === 'live' && (
         <div className="banner" role="note">
           <FlaskConical size={14} aria-hidden />
           <span>
@@ -47,7 +48,7 @@ function OperatorAccessBanner() {
       {own === undefined ? (
         <Link to="/ops/queues">Back to operations</Link>
       ) : (
-        <Button size="compact-xs" onClick={() => void choose(own.id)}>
+        <Button size="compact-xs" onClick={() => void choose(own.id, '/', MODE)}>
           Back to {own.name}
         </Button>
       )}

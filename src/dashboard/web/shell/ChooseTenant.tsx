@@ -1,6 +1,7 @@
 // Selects a tenant for a session without one.
 import { Button } from '@mantine/core'
 import { Building2 } from 'lucide-react'
+import { MODE } from '../mode.ts'
 import { useSession } from '../session.tsx'
 import { useChooseTenant } from './tenant.ts'
 
@@ -20,7 +21,7 @@ export function ChooseTenant() {
       </p>
       {tenants.map(({ id, name }) => (
         <div key={id} className="state-action">
-          <Button onClick={() => void choose(id)}>{name}</Button>
+          <Button onClick={() => void choose(id, '/', MODE)}>{name}</Button>
         </div>
       ))}
     </div>

@@ -2,12 +2,14 @@
 import { Link } from '@tanstack/react-router'
 import { useAreaState, useSession } from '../session.tsx'
 import { OPERATOR_PAGES, TENANT_PAGES, type NavPage } from '../nav.ts'
+import { ModeSwitch } from './ModeSwitch.tsx'
 
 /** `onGo` is called when a link is followed, to close the drawer. */
 export function Nav({ onGo }: { onGo?: () => void }) {
   const { is_operator, tenant } = useSession()
   return (
     <nav aria-label="Main">
+      {tenant !== null && <ModeSwitch />}
       {tenant !== null && (
         <ul>
           {TENANT_PAGES.map((page) => (
@@ -15,7 +17,7 @@ export function Nav({ onGo }: { onGo?: () => void }) {
           ))}
         </ul>
       )}
-      {is_operator && (
+      {is_operator && OPERATOR_PAGES.length > 0 && (
         <>
           <div className="nav-group" id="nav-operations">
             Operations

@@ -7,6 +7,7 @@ import { Skeleton } from '../kit/Skeleton.tsx'
 import { ErrorState } from '../kit/states.tsx'
 import { humanize } from '../kit/statuses.ts'
 import type { TenantRow } from '../operations/shapes.ts'
+import { MODE } from '../mode.ts'
 import { useAnswer } from '../queries.ts'
 import { useSession } from '../session.tsx'
 import { useChooseTenant } from './tenant.ts'
@@ -35,9 +36,9 @@ export function TenantSwitch() {
           {tenants.map(({ id, name, slug, role: role_there }) => (
             <Menu.Item
               key={id}
-              leftSection={id === tenant?.id ? <Check size={14} /> : <span style={{ width: 14 }} />}
+              leftSection={id === tenant?.live_id ? <Check size={14} /> : <span style={{ width: 14 }} />}
               rightSection={<span className="dim">{humanize(role_there)}</span>}
-              onClick={() => void choose(id)}
+              onClick={() => void choose(id, '/', MODE)}
             >
               {name} <span className="dim mono">{slug}</span>
             </Menu.Item>
@@ -56,7 +57,7 @@ export function TenantSwitch() {
         <TenantSearch
           choose={(id) => {
             setSearching(false)
-            void choose(id)
+            void choose(id, '/', MODE)
           }}
         />
       </Modal>
@@ -92,7 +93,7 @@ function TenantSearch({ choose }: { choose: (id: string) => void }) {
               variant="subtle"
               color="gray"
               justify="flex-start"
-              disabled={id === tenant?.id}
+              disabled={id === tenant?.live_id}
               onClick={() => choose(id)}
             >
               {name}&nbsp;<span className="dim mono">{slug}</span>

@@ -2,7 +2,7 @@
 import type { Call } from './call.ts'
 import { scheduleDispute } from './disputes.ts'
 import { recordEffect } from './effects.ts'
-import { nowMs, nowS, type Engine } from './engine.ts'
+import { nowMs, recordS, type Engine } from './engine.ts'
 import { invalidState, Refusal } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
@@ -128,7 +128,7 @@ function newCharge(engine: Engine, intent: Intent, method: Method): Charge {
   return {
     object: 'charge',
     id: stripeId('ch_3'),
-    created: nowS(engine),
+    created: recordS(engine),
     revision: 0,
     payment_intent: intent.id,
     amount: intent.amount,

@@ -1,8 +1,9 @@
 // Disputes: the buyer's bank withdraws captured money and reinstates it if the dispute is won; an inquiry withdraws
 // no money.
 import { BANK_CALL, type Call } from './call.ts'
+import type { DueChange } from './due-changes.ts'
 import { recordEffect } from './effects.ts'
-import { nowMs, nowS, type Engine } from './engine.ts'
+import { nowMs, nowS, recordS, type Engine } from './engine.ts'
 import { parameterRefused, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
@@ -13,7 +14,7 @@ import { isParams, type Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
 import { parameters } from './rules.ts'
 import { save } from './save.ts'
-import { scheduleAfter, scheduleBy, SETTLE_DELAY_MS } from './schedule.ts'
+import { scheduleAfter, scheduleAt, scheduleBy, SETTLE_DELAY_MS, unschedule } from './schedule.ts'
 import type { Charge, Dispute, Intent } from './versions.ts'
 
 const DAY_S = 86_400
@@ -50,6 +51,22 @@ function dueDisputeOf(engine: Engine, charge: Charge): DisputeKind | undefined {
   return canBeDisputed(engine, charge) ? methodOf(charge.method.token).dispute : undefined
 }
 
+/** A dispute is lost if its merchant has not responded by the deadline. An inquiry stays open. */
+export function loseUnansweredDispute(engine: Engine, id: string): void {
+  const dispute = findDispute(engine, id)
+  if (dispute.status === 'needs_response') closeDispute(engine, BANK_CALL, dispute, 'lost')
+}
+
+/** Schedules the deadlines that the journal lacks. */
+export function resumeDisputeDeadlines(engine: Engine): void {
+  for (const dispute of engine.store.disputes.byId.values())
+    if (dispute.status === 'needs_response') scheduleBy(engine, deadlineOf(dispute))
+}
+
+function deadlineOf({ id, due_by }: Dispute): DueChange {
+  return { kind: 'dispute_deadline', id, due_ms: (due_by + 1) * 1000 }
+}
+
 function canBeDisputed({ store }: Engine, charge: Charge): boolean {
   return charge.captured && !store.childIdsOf.has(charge.id) && charge.amount_refunded < charge.amount
 }
@@ -75,6 +92,7 @@ export function closeDispute(
   const isFinal = dispute.status === 'won' || dispute.status === 'warning_closed'
   if (isFinal || dispute.status === status || isInquiry !== (status === 'warning_closed'))
     throw parameterRefused(`This dispute has a status of ${dispute.status}.`, 'status')
+  unschedule(engine, 'dispute_deadline', dispute.id)
   const closed = save(engine, {
     ...dispute,
     status,
@@ -98,13 +116,12 @@ export function disputeIntent(engine: Engine, { id, latest_charge }: Intent): vo
 }
 
 function openDispute(engine: Engine, charge: Charge, kind: DisputeKind): void {
-  const created = nowS(engine)
   const amount = charge.amount - charge.amount_refunded
   const takesMoney = kind === 'chargeback'
   const opened = save(engine, {
     object: 'dispute',
     id: stripeId('du_1'),
-    created,
+    created: recordS(engine),
     revision: 0,
     payment_intent: charge.payment_intent,
     charge: charge.id,
@@ -113,13 +130,14 @@ function openDispute(engine: Engine, charge: Charge, kind: DisputeKind): void {
     method: charge.method,
     reason: 'fraudulent',
     status: takesMoney ? 'needs_response' : 'warning_needs_response',
-    due_by: (Math.floor(created / DAY_S) + DAYS_TO_RESPOND) * DAY_S - 1,
+    due_by: (Math.floor(nowS(engine) / DAY_S) + DAYS_TO_RESPOND) * DAY_S - 1,
     evidence: {},
     submission_count: 0,
     movements: takesMoney ? [movement(engine, -amount, FEE)] : [],
     metadata: {},
   })
   const disputed = save(engine, { ...charge, disputed: true })
+  if (takesMoney) scheduleAt(engine, deadlineOf(opened))
   if (takesMoney) record(engine, BANK_CALL, 'dispute_withdrawn', opened)
   emit(engine, BANK_CALL, 'charge.dispute.created', opened)
   emit(engine, BANK_CALL, 'charge.updated', disputed, charge)
@@ -138,6 +156,7 @@ function updateDispute(engine: Engine, call: Call, dispute: Dispute, params: Par
       'evidence',
       `This dispute has a status of ${dispute.status}: it accepts no evidence.`,
     )
+  if (submits) unschedule(engine, 'dispute_deadline', dispute.id)
   const updated = save(engine, {
     ...dispute,
     metadata: metadataOf(params, dispute.metadata),
@@ -160,7 +179,7 @@ function acceptDispute(engine: Engine, call: Call, dispute: Dispute): Dispute {
 }
 
 function movement(engine: Engine, amount: number, fee: number): Dispute['movements'][number] {
-  return { id: stripeId('txn_1'), created: nowS(engine), amount, fee }
+  return { id: stripeId('txn_1'), created: recordS(engine), amount, fee }
 }
 
 function record(

@@ -1,11 +1,12 @@
 // The scheduled changes of objects, in order of their time. An object has at most one scheduled change of a kind.
 
 /**
- * What happens to the object. `hold`: the hold of a payment intent expires. `dispute`: a charge is disputed. `payout`
- * and `topup`: the bank sets the next status. `redaction`: a verification session is redacted.
+ * What happens to the object. `hold`: the hold of a payment intent expires. `dispute`: a charge is disputed.
+ * `dispute_deadline`: a dispute without a response is lost. `payout` and `topup`: the bank sets the next status.
+ * `redaction`: a verification session is redacted.
  */
 export type ChangeKind = (typeof CHANGE_KINDS)[number]
-export const CHANGE_KINDS = ['hold', 'dispute', 'payout', 'topup', 'redaction'] as const
+export const CHANGE_KINDS = ['hold', 'dispute', 'dispute_deadline', 'payout', 'topup', 'redaction'] as const
 
 /** `id`: the object. `due_ms`: unix milliseconds of the engine's clock. */
 export type DueChange = { kind: ChangeKind; id: string; due_ms: number }

@@ -1,7 +1,12 @@
 // Performs scheduled changes when they are due, and moves the clock.
-import { openScheduledDispute, resumeDisputes } from './disputes.ts'
+import {
+  loseUnansweredDispute,
+  openScheduledDispute,
+  resumeDisputeDeadlines,
+  resumeDisputes,
+} from './disputes.ts'
 import { earliestChange, type ChangeKind } from './due-changes.ts'
-import type { Engine } from './engine.ts'
+import { nowMs, type Engine } from './engine.ts'
 import { redactScheduled, resumeRedactions } from './identity.ts'
 import { expireScheduled, resumeHolds } from './payment-intents.ts'
 import { movePayout, resumePayouts } from './payouts.ts'
@@ -18,6 +23,7 @@ type KindOfChange = {
 const KINDS: Record<ChangeKind, KindOfChange> = {
   hold: { perform: expireScheduled, resume: resumeHolds },
   dispute: { perform: openScheduledDispute, resume: resumeDisputes },
+  dispute_deadline: { perform: loseUnansweredDispute, resume: resumeDisputeDeadlines },
   payout: { perform: movePayout, resume: resumePayouts },
   topup: { perform: finishTopup, resume: resumeTopups },
   redaction: { perform: redactScheduled, resume: resumeRedactions },
@@ -48,7 +54,8 @@ export function runDue(engine: Engine, until_ms: number): void {
 
 /**
  * Moves the engine's clock. If it goes forward, each change that becomes due happens at its own time. If it goes back,
- * changes keep their delays, except for holds, which expire at the time that the charge names.
+ * changes keep their delays, except for those at a time that an object names: the end of a hold, and the deadline of a
+ * dispute.
  */
 export function moveClock(engine: Engine, by_ms: number): void {
   const { clock } = engine
@@ -64,10 +71,23 @@ export function moveClock(engine: Engine, by_ms: number): void {
   if (by_ms < 0) keepDelays(engine, -by_ms)
 }
 
-/** Keeps the delays of changes after the clock went back: all changes except for holds are due as much earlier. */
+/** Changes at a time that an object names. */
+const NAMED_TIMES: readonly ChangeKind[] = ['hold', 'dispute_deadline']
+
+/** Keeps the delays of changes after the clock went back: all without a named time are due as much earlier. */
 export function keepDelays(engine: Engine, back_ms: number): void {
-  const delayed = [...engine.schedule.byKey.values()].filter(({ kind }) => kind !== 'hold')
+  const delayed = [...engine.schedule.byKey.values()].filter(({ kind }) => !NAMED_TIMES.includes(kind))
   for (const { kind, id, due_ms } of delayed) scheduleAt(engine, { kind, id, due_ms: due_ms - back_ms })
+}
+
+/**
+ * Moves the clock until it is this far ahead of the host's, and performs what is due by then. The clock never goes
+ * back: a smaller offset changes nothing. For a host whose tenants move their clocks.
+ */
+export function followClock(engine: Engine, offset_ms: number): void {
+  const by_ms = offset_ms - engine.clock.offset_ms
+  if (by_ms > 0) moveClock(engine, by_ms)
+  runDue(engine, nowMs(engine))
 }
 
 /**

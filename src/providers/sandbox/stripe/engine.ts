@@ -24,6 +24,11 @@ export type EngineSettings = {
   late_return_ms: number
   /** Whether released holds are also reported as refunds, as Stripe may do. */
   release_refunds: boolean
+  /**
+   * Whether everything follows the moved clock. If not, only deadlines do: what is stored, the ranges of lists, and the
+   * retention of idempotency keys have the host's time.
+   */
+  moves_records: boolean
 }
 
 /**
@@ -87,6 +92,7 @@ export function createEngine(options: EngineOptions = {}): Engine {
     search_lag_ms: options.search_lag_ms ?? 0,
     late_return_ms: options.late_return_ms ?? LATE_RETURN_MS,
     release_refunds: options.release_refunds ?? false,
+    moves_records: options.moves_records ?? true,
     hooks: {
       omitsEvent: options.omitsEvent ?? (() => false),
       isSubscribed: options.isSubscribed ?? (() => false),
@@ -113,4 +119,14 @@ export function nowMs({ clock }: Engine): number {
 /** The time of the engine's clock in unix seconds. */
 export function nowS(engine: Engine): number {
   return Math.floor(nowMs(engine) / 1000)
+}
+
+/** The time that records get, in unix milliseconds. */
+export function recordMs(engine: Engine): number {
+  return engine.moves_records ? nowMs(engine) : engine.clock.hostMs()
+}
+
+/** The time that records get, in unix seconds. */
+export function recordS(engine: Engine): number {
+  return Math.floor(recordMs(engine) / 1000)
 }

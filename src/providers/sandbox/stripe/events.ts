@@ -1,7 +1,7 @@
 // Events about changes of objects.
 import { isLiveAccount } from './account.ts'
 import type { Call } from './call.ts'
-import { nowS, type Engine } from './engine.ts'
+import { recordS, type Engine } from './engine.ts'
 import { resourceMissing, parameterRefused } from './errors.ts'
 import { appendEvent, type StoredEvent } from './event-log.ts'
 import { stripeId } from './ids.ts'
@@ -26,7 +26,7 @@ export function emit(
   const event: StoredEvent = {
     id: stripeId('evt_'),
     type,
-    created: nowS(engine),
+    created: recordS(engine),
     object,
     previous,
     request_id: call.request_id,

@@ -1,6 +1,6 @@
 // Identity: verification sessions with a hosted page, and their results.
 import { type Call, DASHBOARD_CALL } from './call.ts'
-import { nowMs, nowS, type Engine } from './engine.ts'
+import { nowMs, recordS, type Engine } from './engine.ts'
 import { parameterRefused, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
@@ -40,7 +40,7 @@ function createSession(engine: Engine, call: Call, params: Params): Verification
   const session = save(engine, {
     object: 'identity.verification_session',
     id: stripeId('vs_1'),
-    created: nowS(engine),
+    created: recordS(engine),
     revision: 0,
     type,
     status: 'requires_input',
@@ -63,7 +63,7 @@ function createSession(engine: Engine, call: Call, params: Params): Verification
 /** While input is required, each answer has a new link that is valid for one visit. */
 function withNewLink(engine: Engine, session: VerificationSession): VerificationSession {
   if (session.status !== 'requires_input' || session.redaction !== null) return session
-  const now = nowS(engine)
+  const now = recordS(engine)
   const token = stripeId('', 40)
   const valid = session.unused.filter(({ until }) => until > now)
   return save(engine, {
@@ -75,7 +75,7 @@ function withNewLink(engine: Engine, session: VerificationSession): Verification
 
 /** Uses up the link. Returns false if the link was already used, has expired or is unknown. */
 export function useLink(engine: Engine, session: VerificationSession, token: string): boolean {
-  const now = nowS(engine)
+  const now = recordS(engine)
   const isValid = session.unused.some((each) => each.token === token && each.until > now)
   if (isValid) {
     const unused = session.unused.filter((each) => each.token !== token)

@@ -40,7 +40,7 @@ type DeliveredLine = { delivered: string }
 
 /**
  * The answer of an idempotency key. It replaces the key's earlier answer, if there is one, and is valid until 24 hours
- * after `at_ms` (unix milliseconds of the engine's clock).
+ * after `at_ms` (unix milliseconds, by the clock of records).
  */
 type AnswerLine = {
   answer: Omit<StoredAnswer, 'content'> & { key: string } & (TextContent | SnapshotContent)

@@ -4,7 +4,7 @@ import { authorize, challenge, decline, settleCharge } from './confirmation.ts'
 import { refuseFraction } from './currencies.ts'
 import { findChange } from './due-changes.ts'
 import { recordEffect } from './effects.ts'
-import { nowS, type Engine } from './engine.ts'
+import { recordS, type Engine } from './engine.ts'
 import { invalidState, parameterRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
@@ -49,7 +49,7 @@ export function createIntent(engine: Engine, call: Call, params: Params): Intent
   const draft: Intent = {
     object: 'payment_intent',
     id,
-    created: nowS(engine),
+    created: recordS(engine),
     revision: 0,
     amount,
     amount_capturable: 0,
@@ -230,7 +230,7 @@ function release(engine: Engine, call: Call, intent: Intent, reason: Intent['can
     ...intent,
     status: 'canceled',
     amount_capturable: 0,
-    canceled_at: nowS(engine),
+    canceled_at: recordS(engine),
     cancellation_reason: reason,
   })
   if (charge) {

@@ -3,7 +3,7 @@ import { behaviorOf } from './behavior.ts'
 import { BANK_CALL, type Call } from './call.ts'
 import { refuseFraction } from './currencies.ts'
 import { recordEffect, type Effect } from './effects.ts'
-import { nowMs, nowS, type Engine } from './engine.ts'
+import { nowMs, nowS, recordS, type Engine } from './engine.ts'
 import { resourceMissing, parameterRefused, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
@@ -53,15 +53,14 @@ function createPayout(engine: Engine, call: Call, params: Params): Payout {
     throw resourceMissing(400, 'external account', destination, 'destination')
   const behavior = behaviorOf(BEHAVIORS, destination, 'success')
   if (behavior === 'refused') throw requestRefused('bank_account_unusable', 'destination')
-  const created = nowS(engine)
   const payout = save(engine, {
     object: 'payout',
     id: stripeId('po_1'),
-    created,
+    created: recordS(engine),
     revision: 0,
     amount,
     currency,
-    arrival_date: (Math.floor(created / DAY_S) + TRANSIT_DAYS) * DAY_S,
+    arrival_date: (Math.floor(nowS(engine) / DAY_S) + TRANSIT_DAYS) * DAY_S,
     destination,
     method,
     source_type: stringOf(params, 'source_type') ?? 'card',

@@ -3,7 +3,7 @@ import type { Call } from './call.ts'
 import { formatMoney, refuseFraction } from './currencies.ts'
 import { latestDisputeOf } from './disputes.ts'
 import { recordEffect } from './effects.ts'
-import { nowS, type Engine } from './engine.ts'
+import { recordS, type Engine } from './engine.ts'
 import { invalidState, resourceMissing, parameterRefused, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
@@ -180,7 +180,7 @@ function newRefund(engine: Engine, charge: Charge, amount: number): Refund {
   return {
     object: 'refund',
     id: stripeId('re_3'),
-    created: nowS(engine),
+    created: recordS(engine),
     revision: 0,
     amount,
     currency: charge.currency,

@@ -1,6 +1,6 @@
 // Performs requests of the API: authentication, idempotency keys, and the operations.
 import { runDue } from './due.ts'
-import { nowMs, type Engine } from './engine.ts'
+import { nowMs, recordMs, type Engine } from './engine.ts'
 import { invalidApiKey, parameterRefused, Refusal, sandboxFull, unknownUrl } from './errors.ts'
 import { checkExpand, expandList, snapshotOf } from './expand.ts'
 import { findAnswer, fingerprintOf, storeAnswer, type Answer, type StoredAnswer } from './idempotency.ts'
@@ -65,7 +65,7 @@ export function admitRequest(engine: Engine, request: EngineRequest): AdmittedRe
     if (!found) throw unknownUrl(method, path)
     if (key !== null && key.length > MAX_KEY_LENGTH)
       throw parameterRefused(`Idempotency keys can be up to ${MAX_KEY_LENGTH} characters`, undefined)
-    const stored = key === null ? null : findAnswer(engine.idempotency, key, fingerprint, nowMs(engine))
+    const stored = key === null ? null : findAnswer(engine.idempotency, key, fingerprint, recordMs(engine))
     return { ...received, found, stored, refusal: null }
   } catch (error) {
     const refusal = refused(engine, request_id, error)
@@ -95,7 +95,7 @@ export function storeUnderKey(
   { status, content }: Answer,
 ): void {
   if (key === null) return
-  const answer = { status, fingerprint, request_id, at_ms: nowMs(engine) }
+  const answer = { status, fingerprint, request_id, at_ms: recordMs(engine) }
   storeAnswer(engine.idempotency, key, { ...answer, content })
   const written =
     typeof content === 'string'

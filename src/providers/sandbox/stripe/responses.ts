@@ -1,5 +1,5 @@
 // Responses to requests of the API: their statuses, headers and bodies.
-import { nowMs, type Engine } from './engine.ts'
+import { recordMs, type Engine } from './engine.ts'
 import { errorBody, Refusal, serverError } from './errors.ts'
 import { renderSnapshot } from './expand.ts'
 import type { Answer, StoredAnswer } from './idempotency.ts'
@@ -28,7 +28,7 @@ export function refused({ clock, hooks }: Engine, request_id: string, error: unk
 /** Renders an answer. */
 export function respond(engine: Engine, answered: Answered, answer: Answer): EngineResponse {
   const { status, content } = answer
-  const date = new Date(nowMs(engine)).toUTCString()
+  const date = new Date(recordMs(engine)).toUTCString()
   return {
     status,
     headers: { date, ...headersOf(answered, answer) },

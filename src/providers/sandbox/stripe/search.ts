@@ -1,5 +1,5 @@
 // Searches payment intents by metadata, status, currency, customer and amount.
-import { nowMs, type Engine } from './engine.ts'
+import { recordMs, type Engine } from './engine.ts'
 import { parameterRefused } from './errors.ts'
 import { limitOf } from './lists.ts'
 import { required, stringOf } from './params.ts'
@@ -24,7 +24,7 @@ export function searchIntents(engine: Engine, params: Params): SearchResult {
   const matches = parseQuery(required(stringOf(params, 'query'), 'query'))
   const limit = limitOf(params)
   const from = Number(stringOf(params, 'page') ?? 0)
-  const until_s = (nowMs(engine) - engine.search_lag_ms) / 1000
+  const until_s = (recordMs(engine) - engine.search_lag_ms) / 1000
   const { ids, byId } = engine.store.intents
   const found: Intent[] = []
   for (let index = ids.length - 1; index >= 0 && found.length <= from + limit; index--) {

@@ -3,7 +3,7 @@ import { behaviorOf } from './behavior.ts'
 import { BANK_CALL, type Call } from './call.ts'
 import { refuseFraction } from './currencies.ts'
 import { recordEffect } from './effects.ts'
-import { nowMs, nowS, type Engine } from './engine.ts'
+import { nowMs, nowS, recordS, type Engine } from './engine.ts'
 import { parameterRefused, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
@@ -38,11 +38,10 @@ function createTopup(engine: Engine, call: Call, params: Params): Topup {
   const source = stringOf(params, 'source')
   const payment_method = stringOf(params, 'payment_method')
   exclusive(params, 'source', 'payment_method')
-  const created = nowS(engine)
   const topup = save(engine, {
     object: 'topup',
     id: stripeId('tu_1'),
-    created,
+    created: recordS(engine),
     revision: 0,
     amount,
     currency,
@@ -51,7 +50,7 @@ function createTopup(engine: Engine, call: Call, params: Params): Topup {
     description: stringOf(params, 'description'),
     statement_descriptor: stringOf(params, 'statement_descriptor'),
     transfer_group: stringOf(params, 'transfer_group'),
-    expected_availability_date: created + AVAILABILITY_DELAY_S,
+    expected_availability_date: nowS(engine) + AVAILABILITY_DELAY_S,
     status: 'pending',
     failure: null,
     balance_transaction: null,

@@ -3,7 +3,7 @@ import { behaviorOf } from './behavior.ts'
 import type { Call } from './call.ts'
 import { formatMoney, refuseFraction } from './currencies.ts'
 import { recordEffect } from './effects.ts'
-import { nowS, type Engine } from './engine.ts'
+import { recordS, type Engine } from './engine.ts'
 import { resourceMissing, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
@@ -31,7 +31,7 @@ function createTransfer(engine: Engine, call: Call, params: Params): Transfer {
   const transfer = save(engine, {
     object: 'transfer',
     id: stripeId('tr_1'),
-    created: nowS(engine),
+    created: recordS(engine),
     revision: 0,
     amount,
     amount_reversed: 0,
@@ -72,7 +72,7 @@ export function reverseTransfer(engine: Engine, call: Call, transfer: Transfer, 
   const reversal = save(engine, {
     object: 'transfer_reversal',
     id: stripeId('trr_1'),
-    created: nowS(engine),
+    created: recordS(engine),
     revision: 0,
     transfer: id,
     amount,

@@ -10,10 +10,13 @@ import { defineList } from '../../kit/define-list.ts'
 import { Instant } from '../../kit/Instant.tsx'
 import { ListView } from '../../kit/ListPage.tsx'
 import { Status } from '../../kit/Status.tsx'
+import { MODE } from '../../mode.ts'
 import { invalidate } from '../../queries.ts'
 import { useMay, useRolesThatMay } from '../../session.tsx'
 import { usePaletteActs } from '../../shell/acts.ts'
 import { CreateKeyDialog, RotateKeyDialog } from './key-dialogs.tsx'
+
+const KEY_PREFIX = MODE === 'test' ? 'sk_test_' : 'sk_live_'
 
 type KeyRow = Answers['GET /keys'][number]
 
@@ -22,7 +25,14 @@ const KEYS = defineList({
   label: 'API keys',
   columns: [
     { title: 'Name', cell: ({ name }) => <strong>{name}</strong>, clip: true },
-    { title: 'Key', cell: ({ last_four }) => <span className="mono nowrap">sk_live_…{last_four}</span> },
+    {
+      title: 'Key',
+      cell: ({ last_four }) => (
+        <span className="mono nowrap">
+          {KEY_PREFIX}…{last_four}
+        </span>
+      ),
+    },
     { title: 'Status', cell: (row) => <Status status={keyStatus(row)} /> },
     {
       title: 'Scopes',
@@ -57,7 +67,7 @@ export function ApiKeysTab() {
       <div className="filters">
         <p className="dim">
           {may_manage
-            ? 'Programs authenticate with API keys. A key can do only what its scopes allow.'
+            ? `Programs authenticate with API keys. A key can do only what its scopes allow${MODE === 'test' ? ', and a key of test mode moves no money' : ''}.`
             : `Only an ${who_may} can create keys.`}
         </p>
         {may_manage && (

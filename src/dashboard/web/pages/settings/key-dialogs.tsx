@@ -7,6 +7,7 @@ import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
 import { invalidate } from '../../queries.ts'
 import { SCOPE_DESCRIPTIONS } from '../../scopes.ts'
+import { MODE } from '../../mode.ts'
 import { useSession } from '../../session.tsx'
 import { MAX_NAME_CHARACTERS } from '../../limits.ts'
 
@@ -31,9 +32,13 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
     <ConfirmDialog
       opened={opened}
       onClose={close}
-      title="Create a key"
+      title={MODE === 'test' ? 'Create a key of test mode' : 'Create a key'}
       action="Create"
-      effect="The key can use this tenant within its scopes."
+      effect={
+        MODE === 'test'
+          ? 'The key can use the test mode of this tenant within its scopes. It reaches nothing of live mode.'
+          : 'The key can use this tenant within its scopes.'
+      }
       ready={name.trim() !== '' && scopes.length > 0}
       missing={name.trim() === '' ? 'Enter a name.' : 'Choose at least one scope.'}
       act={() =>

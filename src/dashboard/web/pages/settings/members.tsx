@@ -8,6 +8,7 @@ import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
 import { singlePageList, type TableList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
+import { addressOf, MODE } from '../../mode.ts'
 import { useAnswer } from '../../queries.ts'
 import { useMay, useRolesThatMay, useSession } from '../../session.tsx'
 import {
@@ -33,9 +34,16 @@ export function MembersTab() {
     <>
       <div className="filters">
         <p className="dim">
-          {may_manage
-            ? `The users of ${tenant?.name ?? 'this tenant'} and their roles.`
-            : `Only an ${who_may} can change members.`}
+          {may_manage ? (
+            `The users of ${tenant?.name ?? 'this tenant'} and their roles.`
+          ) : MODE === 'test' ? (
+            <>
+              Members and roles are those of both modes.{' '}
+              <a href={addressOf('/settings/members', 'live')}>Change them in live mode</a>.
+            </>
+          ) : (
+            `Only an ${who_may} can change members.`
+          )}
         </p>
         {may_manage && (
           <div className="filters-end">

@@ -1,0 +1,56 @@
+// The deadlines of a tenant in test mode, as times of its clock. A resource with a deadline of its own, other than the
+// due time of a job, adds its select to `deadlinesOf` and its work to `workers/recurring/test-clocks.ts`.
+import type { Config } from '#core/config.ts'
+import { QUEUES } from '#core/config/queues.ts'
+import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { abandonedPaymentAt, holdExpiresAt, WARNING_PERIOD } from '../payments/expiry.ts'
+import { abandonedVerificationAt } from '../verifications/cancel.ts'
+
+/** What the deadlines of a tenant depend on, besides its clock. */
+export type DeadlineRules = {
+  /** Whether the processor of test mode has the clock of the tenant: the sandbox has it, a test account has not. */
+  processor_follows: boolean
+  action_ttl_s: number
+  verification_ttl_days: number
+}
+
+export function deadlineRulesOf(
+  config: Config,
+  { processor_follows }: Pick<DeadlineRules, 'processor_follows'>,
+): DeadlineRules {
+  return {
+    processor_follows,
+    action_ttl_s: config.REQUIRES_ACTION_TTL_S,
+    verification_ttl_days: config.KYC_TTL_DAYS,
+  }
+}
+
+/**
+ * Selects the deadlines of a tenant as `at`. Those of jobs and deliveries that are due by the real time are omitted.
+ * `tenant_id`: an expression.
+ */
+export function deadlinesOf(sql: Sql | Tx, tenant_id: Fragment, rules: DeadlineRules): Fragment {
+  const held = sql`
+    from payments p
+    where p.tenant_id = ${tenant_id} and p.open and p.status = 'authorized' and p.capture_before is not null`
+  const hold_expires_at = holdExpiresAt(sql, rules.processor_follows)
+  return unionAll(sql, [
+    sql`select j.run_at as at from jobs j where ${isWaitingJob(sql, tenant_id)}`,
+    sql`select w.due_at from webhook_due w where w.tenant_id = ${tenant_id} and w.due_at > now()`,
+    sql`select ${hold_expires_at} ${held}`,
+    sql`select ${hold_expires_at} - ${WARNING_PERIOD}::interval ${held} and p.capture_expiry_warned_at is null`,
+    sql`
+      select ${abandonedPaymentAt(sql, rules.action_ttl_s)} from payments p
+      where p.tenant_id = ${tenant_id} and p.open and p.client_secret is not null and p.status = 'requires_action'`,
+    sql`
+      select ${abandonedVerificationAt(sql, rules.verification_ttl_days)} from verifications v
+      where v.tenant_id = ${tenant_id} and v.open and v.status = 'requires_input' and v.cancel_requested_at is null`,
+  ])
+}
+
+/** Whether the job `j` of the tenant waits for its due time. A parked job waits for an operator. */
+export function isWaitingJob(sql: Sql | Tx, tenant_id: Fragment): Fragment {
+  return sql`
+    j.tenant_id = ${tenant_id} and j.queue = any(${[...QUEUES]}::text[]) and j.finished_at is null
+    and j.state <> 'running' and j.run_at > now() and j.run_at < 'infinity'`
+}

@@ -1,0 +1,205 @@
+// Test mode in a browser: the switch, the frame, addresses that keep the mode, keys and the sandbox.
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  BROWSER_TIMEOUT_MS,
+  checkAccessible,
+  checkContrast,
+  checkPageWidth,
+  createDashboard,
+  fetchInPage,
+  PHONE,
+  signInByPage,
+  type Dashboard,
+} from '#test/browser.ts'
+import { freshKey } from '#test/client.ts'
+import { createPayment, eventually, paymentIn } from '#test/payments.ts'
+import { createPerson } from '#test/people.ts'
+import { verificationIn, verificationOf } from '#test/verifications.ts'
+
+let dashboard: Dashboard
+beforeAll(async () => {
+  dashboard = await createDashboard()
+}, BROWSER_TIMEOUT_MS)
+afterAll(() => dashboard?.close())
+
+const WORD = 'Test mode: no money moves'
+const FRAME = '3px rgb(194, 84, 10)'
+/** What each tab of an empty sandbox says. */
+const EMPTY_TABS = {
+  Inbox: 'No messages yet',
+  Payments: 'No payments yet',
+  Payouts: 'No payouts yet',
+  Verifications: 'No verifications yet',
+  Clock: 'Ahead by',
+}
+
+const pathOf = (page: Page) => new URL(page.url()).pathname
+const switchMode = async (page: Page) => page.getByRole('switch', { name: 'Test mode' }).click()
+const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name })
+/** The color of the frame around the window; undefined without a frame. */
+const frameOf = (page: Page) =>
+  page.evaluate(() => {
+    const { content, borderTopColor, borderTopWidth } = (globalThis as any).getComputedStyle(
+      (globalThis as any).document.body,
+      '::after',
+    )
+    return content === 'none' ? undefined : `${borderTopWidth} ${borderTopColor}`
+  })
+
+test('the switch opens the same list in the other mode, and the address keeps the mode through links and reloads', async () => {
+  const { world } = dashboard
+  await world.client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Live Ada' })
+  const page = await dashboard.open('/customers', { as: 'owner' })
+  await page.getByText('Live Ada').first().waitFor()
+  expect([await page.getByText(WORD).count(), await frameOf(page)]).toEqual([0, undefined])
+  await switchMode(page)
+  await page.waitForURL('**/test/customers')
+  await heading(page, 'Customers').waitFor()
+  await page.getByText('No customers yet').waitFor()
+  await page.getByText(WORD).waitFor()
+  expect(await frameOf(page)).toBe(FRAME)
+  expect(await page.title()).toBe('Customers · Test mode · Sluice')
+  const [twin] = await world.sql`select id from tenants where twin_id = ${world.tenant_id}`
+  const twin_client = await world.clientOf({ tenant: 'acme', mode: 'test' })
+  expect(twin_client.tenant_id).toBe(twin!['id'])
+  const { id } = (await twin_client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Test Ada' }))
+    .body
+
+  await page.reload()
+  const row = page.getByRole('link', { name: 'Test Ada' }).first()
+  expect(await row.getAttribute('href')).toBe(`/test/customers/${id}`)
+  await row.click()
+  await heading(page, 'Test Ada').waitFor()
+  expect(pathOf(page)).toBe(`/test/customers/${id}`)
+  // The frame is part of every page.
+  expect([await page.getByText(WORD).count(), await frameOf(page)]).toEqual([1, FRAME])
+  await page.keyboard.press('g')
+  await page.keyboard.press('o')
+  await heading(page, 'Overview').waitFor()
+  expect(pathOf(page)).toMatch(/^\/test\/?$/)
+  await page.goBack()
+  await heading(page, 'Test Ada').waitFor()
+  // A row has one mode: the switch leads to the list.
+  await switchMode(page)
+  await page.waitForURL(`${dashboard.url}/customers`)
+  await page.getByText('Live Ada').first().waitFor()
+  expect(await page.getByText('Test Ada').count()).toBe(0)
+
+  // A colleague opens the link.
+  const other = await dashboard.open(`/test/customers/${id}`, { as: 'support' })
+  await heading(other, 'Test Ada').waitFor()
+})
+
+test('a link to test mode creates the twin for a person who opens it first, and survives the sign-in', async () => {
+  const { world } = dashboard
+  const { tenant_id } = await world.clientOf({ tenant: 'linked' })
+  const person = await createPerson(world, { role: 'developer', tenant_id })
+  const page = await dashboard.open('/test/settings/api-keys?tab=1', { expects: [/status of 401/] })
+  await page.getByRole('button', { name: 'Sign in', exact: true }).waitFor()
+  expect(pathOf(page)).toBe('/test/sign-in')
+  await page.getByText(WORD).waitFor()
+  await signInByPage(page, person)
+  await heading(page, 'Settings').waitFor()
+  expect(pathOf(page)).toBe('/test/settings/api-keys')
+  expect(await world.sql`select from tenants where twin_id = ${tenant_id}`).toHaveLength(1)
+
+  await page.getByRole('main').getByRole('button', { name: 'Create key' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('It reaches nothing of live mode.').waitFor()
+  await dialog.getByLabel('Name').fill('Tests')
+  await dialog.getByRole('checkbox', { name: 'events:read' }).check()
+  await dialog.getByRole('button', { name: 'Create', exact: true }).click()
+  expect(await dialog.getByLabel('API key').inputValue()).toMatch(/^sk_test_linked_/)
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  await page
+    .getByRole('table', { name: 'API keys' })
+    .getByText(/^sk_test_…/)
+    .waitFor()
+  await page.getByRole('tab', { name: 'Members' }).click()
+  await page.getByRole('link', { name: 'Change them in live mode' }).click()
+  await page.waitForURL(`${dashboard.url}/settings/members`)
+  await page.getByRole('table', { name: 'Members' }).getByText(person.email).waitFor()
+})
+
+test('pages of operators have no mode, and a link to a twin opens test mode', async () => {
+  const { world } = dashboard
+  const { tenant_id: twin_id } = await world.clientOf({ tenant: 'acme', mode: 'test' })
+  const page = await dashboard.open('/test/ops/queues', { as: 'operator' })
+  await page.waitForURL(`${dashboard.url}/ops/queues`)
+  await heading(page, 'Queues').waitFor()
+  expect(await frameOf(page)).toBeUndefined()
+  const selected = await fetchInPage(page, 'POST', '/api/session/tenant', { tenant_id: twin_id })
+  expect(selected.body).toEqual({ tenant_id: twin_id, mode: 'test' })
+  await page.goto(`${dashboard.url}/test/`)
+  await heading(page, 'Overview').waitFor()
+  const links = page.getByRole('navigation', { name: 'Main' }).getByRole('link')
+  const titles = await links.allTextContents()
+  expect(titles).toContain('Sandbox')
+  expect(titles).not.toContain('Queues')
+})
+
+test('the pages of the sandbox fit a phone, and are accessible in both schemes', async () => {
+  const seen = new Set<string>()
+  for (const options of [{ scheme: 'light' }, { scheme: 'dark' }, { viewport: PHONE }] as const) {
+    const page = await dashboard.open('/test/sandbox', { as: 'owner', ...options })
+    const main = page.getByRole('main')
+    for (const [tab, text] of Object.entries(EMPTY_TABS)) {
+      await main.getByRole('tab', { name: tab }).click()
+      await main.getByText(text).first().waitFor()
+      await checkAccessible(page)
+      await checkContrast(page, seen)
+      await checkPageWidth(page)
+    }
+  }
+})
+
+test('the button of a payment pays as its buyer, and the clock advances', async () => {
+  const { world } = dashboard
+  const { tenant_id } = await world.clientOf({ tenant: 'paid' })
+  const shop = await world.clientOf({ tenant: 'paid', mode: 'test' })
+  const person = await createPerson(world, { role: 'owner', tenant_id })
+  const { body: payment } = await createPayment(shop, { payment_method: undefined })
+  const page = await dashboard.open('/test/sandbox/payments', { as: person })
+  await page.getByRole('main').getByRole('button', { name: 'Pay', exact: true }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Pay', exact: true }).click()
+  await paymentIn(shop, payment.id, 'authorized')
+  await page.getByRole('dialog').getByRole('button', { name: 'Close' }).last().click()
+  await page.getByRole('main').getByRole('tab', { name: 'Clock' }).click()
+  await page.getByRole('main').getByRole('button', { name: 'Advance clock' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Advance clock' }).click()
+  await eventually(async () => {
+    const { body: clock } = await shop.get('/v1/test_clock')
+    expect(clock).toMatchObject({ status: 'ready' })
+    expect(Date.parse(clock.now)).toBeGreaterThan(Date.now() + 23 * 3_600_000)
+  })
+})
+
+test('the link of a verification leads to the button that completes it', async () => {
+  const { world } = dashboard
+  const { tenant_id } = await world.clientOf({ tenant: 'verified' })
+  const shop = await world.clientOf({ tenant: 'verified', mode: 'test' })
+  const person = await createPerson(world, { role: 'support', tenant_id })
+  const verification = await verificationOf(shop)
+  const { pathname, search } = new URL(verification.url)
+  const page = await dashboard.open(`${pathname}${search}`, { as: person })
+  await heading(page, 'Verifications · Sandbox').waitFor()
+  await page.getByRole('main').getByRole('button', { name: 'Complete verification' }).click()
+  const dialog = page.getByRole('dialog')
+  await checkAccessible(page)
+  await dialog.getByRole('button', { name: 'Complete verification' }).click()
+  await verificationIn(shop, verification.id, 'approved')
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  await page.getByRole('main').getByText('Approved').first().waitFor()
+  expect(await page.getByRole('main').getByRole('button', { name: 'Complete verification' }).count()).toBe(0)
+})
+
+test('a page of the sandbox in live mode leads to test mode', async () => {
+  const page = await dashboard.open('/sandbox/payments', { as: 'owner' })
+  await page.getByRole('heading', { name: 'This page belongs to test mode' }).waitFor()
+  await page.getByRole('button', { name: 'Open test mode' }).click()
+  await page.waitForURL('**/test/sandbox/payments')
+  await heading(page, 'Payments · Sandbox').waitFor()
+  await page.getByText(EMPTY_TABS.Payments).first().waitFor()
+  expect(await frameOf(page)).toBe(FRAME)
+})
