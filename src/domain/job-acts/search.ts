@@ -5,14 +5,8 @@ import { AppError } from '#core/errors.ts'
 import { HIGHEST_ID, LOWEST_ID } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
-import {
-  jobErrorMessage,
-  jobColumns,
-  listedColumns,
-  listedJobSchema,
-  resourceOfJob,
-  type ListedJob,
-} from './find.ts'
+import { jobColumns, jobErrorMessage, listedColumns } from './columns.ts'
+import { listedJobSchema, resourceOfJob, type ListedJob } from './find.ts'
 import {
   JOB_FILTERS,
   matchesConditions,
@@ -42,7 +36,8 @@ const ONE_SNAPSHOT = 'isolation level repeatable read read only'
 const MAX_SORTED = 5_000
 
 /**
- * `tenant`: its name for operators (see `tenantName`), or its id. Without a tenant, a row or a text, only jobs of live mode are found.
+ * `tenant`: its name for operators (see `tenantName`), or its id. Without a tenant, a row or a text, only jobs of live
+ * mode are found.
  * `search`: see `findNamedJobs`; a text that names nothing is searched in errors and request ids.
  */
 export const jobFiltersSchema = z.strictObject({

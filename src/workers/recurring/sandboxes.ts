@@ -79,8 +79,8 @@ async function carryOutActs({ sql, modes, config }: WorkerContext, mustEnd: () =
 }
 
 /**
- * Performs what is due in some sandboxes. A failure is logged by the host. A sandbox that fails, or is too busy to begin,
- * keeps no other waiting.
+ * Performs what is due in some sandboxes. A failure is logged by the host. A sandbox that fails, or is too busy to
+ * begin, keeps no other waiting.
  */
 async function performDue({ sql, modes }: WorkerContext, mustEnd: () => boolean): Promise<void> {
   const due = await findDueSandboxes(sql, BATCH_SIZE)

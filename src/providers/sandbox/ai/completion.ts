@@ -99,7 +99,7 @@ export function completionBody(
  */
 type Root = { schema: Schema; targets: Map<string, unknown>; values_left: number; characters: number }
 
-/** Whether the answer is as long, or took as much work, as an answer may. Every loop over parts of a schema ends then. */
+/** Whether the answer is as long, or took as much work, as it may. Each loop over parts of a schema ends then. */
 function isSpent({ values_left, characters }: Root): boolean {
   return values_left <= 0 || characters > MAX_CONTENT_LENGTH
 }
