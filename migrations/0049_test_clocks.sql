@@ -14,6 +14,9 @@ create table test_clocks (
   steps integer not null default 0,
   -- The number of deadlines until `advance_to` that are ahead of the clock; null before they are counted.
   remaining integer,
+  -- No deadline of a payment or a verification is earlier than this time of the clock, so a pass need not read them
+  -- before. Null: that is not known.
+  resources_due_at timestamptz,
   constraint test_clocks_tenant foreign key (tenant_id) references tenants (id),
   constraint test_clocks_offset check (clock_offset between interval '0' and interval '366 days')
 ) with (fillfactor = 50);

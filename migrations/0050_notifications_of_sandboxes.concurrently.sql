@@ -1,3 +1,3 @@
 -- locks: notifications share update exclusive
 -- A clock waits until the notifications from the sandbox of its tenant are applied.
-create index concurrently notifications_of_sandboxes on notifications (account) where not livemode and state = 'received';
+create index concurrently notifications_of_sandboxes on notifications (account) where not livemode;

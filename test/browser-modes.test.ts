@@ -167,12 +167,16 @@ test('the button of a payment pays as its buyer, and the clock advances', async 
   await page.getByRole('dialog').getByRole('button', { name: 'Close' }).last().click()
   await page.getByRole('main').getByRole('tab', { name: 'Clock' }).click()
   await page.getByRole('main').getByRole('button', { name: 'Advance clock' }).click()
-  await page.getByRole('dialog').getByRole('button', { name: 'Advance clock' }).click()
+  const dialog = page.getByRole('dialog')
+  const announced = await dialog.getByText(/^The clock moves to /).textContent()
+  await dialog.getByRole('button', { name: 'Advance clock' }).click()
   await eventually(async () => {
     const { body: clock } = await shop.get('/v1/test_clock')
     expect(clock).toMatchObject({ status: 'ready' })
     expect(Date.parse(clock.now)).toBeGreaterThan(Date.now() + 23 * 3_600_000)
   })
+  await page.getByRole('main').getByText('24 h', { exact: true }).waitFor()
+  expect(await dialog.getByText(/^The clock moves to /).textContent()).toBe(announced)
 })
 
 test('the link of a verification leads to the button that completes it', async () => {
@@ -190,7 +194,7 @@ test('the link of a verification leads to the button that completes it', async (
   await dialog.getByRole('button', { name: 'Complete verification' }).click()
   await verificationIn(shop, verification.id, 'approved')
   await dialog.getByRole('button', { name: 'Close' }).last().click()
-  await page.getByRole('main').getByText('Approved').first().waitFor()
+  await page.getByRole('table').getByText('Approved').waitFor()
   expect(await page.getByRole('main').getByRole('button', { name: 'Complete verification' }).count()).toBe(0)
 })
 

@@ -61,7 +61,7 @@ async function createClockWorld(): Promise<ClockWorld> {
 
 const test = testIn(createClockWorld)
 
-/** An open receiver that holds the first request until the end of the test, or until it is released. */
+/** An open receiver that holds requests until the end of the test, or until they are released. */
 async function openHookIn(...[reply]: Parameters<typeof openHook>) {
   const hook = await openHook(reply)
   onTestFinished(async () => {
@@ -123,7 +123,8 @@ test('a clock that moves accepts the same time again and a later one, and waits 
   const hook = await openHookIn(() => 'hold')
   await registerEndpoint(shop, { url: hook.url })
   await createEvent(shop)
-  await untilArrived(hook, 1)
+  // The event of the endpoint, and that of the customer.
+  await untilArrived(hook, 2)
   const [two, three, four] = [await inDays(shop, 2), await inDays(shop, 3), await inDays(shop, 4)]
   const advance = (advance_to: string) => shop.post('/v1/test_clock', { advance_to })
   expect((await advance(three)).status).toBe(202)

@@ -170,6 +170,16 @@ export function fullScansOf(plan: PlanNode, indexes: ReadonlyMap<string, Index>)
   return found
 }
 
+/** The index scans of a plan, with their conditions. */
+export function scansOf(
+  plan: PlanNode,
+  indexes: ReadonlyMap<string, Index>,
+): { name: string; table: string; condition: string }[] {
+  const index = indexes.get(plan['Index Name'] ?? '')
+  const own = index === undefined ? [] : [{ ...index, condition: plan['Index Cond'] ?? '' }]
+  return [...own, ...(plan.Plans ?? []).flatMap((child) => scansOf(child, indexes))]
+}
+
 function problemOf(
   node: PlanNode,
   indexes: ReadonlyMap<string, Index>,

@@ -146,13 +146,13 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'notification not matched yet',
     tables: ['notifications', 'notification_history'],
-    part: /from (notification_history h|notifications n) where [hn]\.id = input\.id|insert into notifications \(id, provider|where n\.id = (updates|change|inbound)\.notification_id|from notifications where id = \$\d+|where n\.provider = objects\.provider and n\.waits_for = objects\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications (n )?where (n\.)?state = \$\d+ and (n\.)?due_at <= now\(\)|from judgement where n\.id = judgement\.id|^ ?select from notifications n where n\.account = \$\d+ and not n\.livemode and/,
+    part: /from (notification_history h|notifications n) where [hn]\.id = input\.id|insert into notifications \(id, provider|where n\.id = (updates|change|inbound)\.notification_id|from notifications where id = \$\d+|where n\.provider = objects\.provider and n\.waits_for = objects\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications (n )?where (n\.)?state = \$\d+ and (n\.)?due_at <= now\(\)|from judgement where n\.id = judgement\.id|^ ?select n\.id, n\.state from notifications n where n\.account = \$\d+ and not n\.livemode offset/,
     reason: 'its tenant is unknown until it is applied',
   },
   {
     name: 'job of a notification',
     tables: ['jobs'],
-    part: /from jobs j where j\.id = (n\.id and j\.state = \$\d+ and j\.run_at > now\(\)|n\.id and j\.finished_at is null and|written\.id)/,
+    part: /from jobs j where j\.id = (n\.id and j\.state = \$\d+ and j\.run_at > now\(\)|n\.id and \(j\.state = \$\d+ or|written\.id)/,
     reason: 'the job has the id of the notification',
   },
   {

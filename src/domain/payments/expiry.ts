@@ -60,8 +60,8 @@ type TestTenant = { tenant_id: string; processor_follows: boolean }
 export async function warnOfExpiryInTestMode(sql: Sql, tenant: TestTenant, limit: number): Promise<number> {
   const expires_at = holdExpiresAt(sql, tenant.processor_follows)
   const due = await sql<DuePayment[]>`
-    select p.tenant_id, p.id from payments p
-    where ${isHeldInTestMode(sql, tenant)} and p.capture_expiry_warned_at is null
+    select p.tenant_id, p.id from ${heldInTestMode(sql, tenant)}
+    where p.capture_expiry_warned_at is null
       and ${expires_at} > ${clockOf(sql, tenant)}
       and ${expires_at} <= ${clockOf(sql, tenant)} + ${WARNING_PERIOD}::interval
     order by ${expires_at} limit ${limit}`
@@ -76,8 +76,8 @@ export async function findExpiredHoldsInTestMode(
 ): Promise<DuePayment[]> {
   const expires_at = holdExpiresAt(sql, tenant.processor_follows)
   return await sql<DuePayment[]>`
-    select p.tenant_id, p.id from payments p
-    where ${isHeldInTestMode(sql, tenant)} and ${expires_at} <= ${clockOf(sql, tenant)}
+    select p.tenant_id, p.id from ${heldInTestMode(sql, tenant)}
+    where ${expires_at} <= ${clockOf(sql, tenant)}
     order by ${expires_at} limit ${limit}`
 }
 
@@ -90,9 +90,8 @@ export async function findAbandonedPaymentsInTestMode(
 ): Promise<DuePayment[]> {
   const abandoned_at = abandonedPaymentAt(sql, ttl_s)
   return await sql<DuePayment[]>`
-    select p.tenant_id, p.id from payments p
-    where p.tenant_id = ${tenant.tenant_id} and p.open and p.client_secret is not null and p.status = 'requires_action'
-      and ${abandoned_at} <= ${clockOf(sql, tenant)}
+    select p.tenant_id, p.id from ${openPaymentsOf(sql, sql`${tenant.tenant_id}::uuid`, 'requires_action')}
+    where p.client_secret is not null and ${abandoned_at} <= ${clockOf(sql, tenant)}
     order by ${abandoned_at} limit ${limit}`
 }
 
@@ -108,9 +107,24 @@ export function abandonedPaymentAt(sql: Sql | Tx, ttl_s: number): Fragment {
   return sql`(p.updated_at + clock_offset_at(p.tenant_id, p.updated_at) + ${ttl_s} * interval '1 second')`
 }
 
-function isHeldInTestMode(sql: Sql, { tenant_id }: TestTenant): Fragment {
-  return sql`
-    p.tenant_id = ${tenant_id} and p.open and p.status = 'authorized' and p.capture_before is not null`
+/**
+ * The open payments `p` of a tenant with this status. With the conditions on times inside, PostgreSQL could read an
+ * index by time, which has the payments of all tenants. `tenant_id`: an expression.
+ */
+export function openPaymentsOf(
+  sql: Sql | Tx,
+  tenant_id: Fragment,
+  status: 'authorized' | 'requires_action',
+): Fragment {
+  return sql`(
+    select o.tenant_id, o.id, o.capture_before, o.capture_expiry_warned_at, o.client_secret, o.authorized_at,
+      o.created_at, o.updated_at
+    from payments o where o.tenant_id = ${tenant_id} and o.open and o.status = ${status} offset 0
+  ) p`
+}
+
+function heldInTestMode(sql: Sql, { tenant_id }: TestTenant): Fragment {
+  return openPaymentsOf(sql, sql`${tenant_id}::uuid`, 'authorized')
 }
 
 function clockOf(sql: Sql, { tenant_id }: TestTenant): Fragment {

@@ -1,10 +1,10 @@
 // The deadlines of a tenant in test mode, as times of its clock. A resource with a deadline of its own, other than the
-// due time of a job, adds its select to `deadlinesOf` and its work to `workers/recurring/test-clocks.ts`.
+// due time of a job, adds its select to `resourceDeadlinesOf` and its work to `workers/recurring/test-clocks.ts`.
 import type { Config } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { abandonedPaymentAt, holdExpiresAt, WARNING_PERIOD } from '../payments/expiry.ts'
-import { abandonedVerificationAt } from '../verifications/cancel.ts'
+import { abandonedPaymentAt, holdExpiresAt, openPaymentsOf, WARNING_PERIOD } from '../payments/expiry.ts'
+import { abandonedVerificationAt, openVerificationsOf } from '../verifications/cancel.ts'
 
 /** What the deadlines of a tenant depend on, besides its clock. */
 export type DeadlineRules = {
@@ -25,26 +25,32 @@ export function deadlineRulesOf(
   }
 }
 
-/**
- * Selects the deadlines of a tenant as `at`. Those of jobs and deliveries that are due by the real time are omitted.
- * `tenant_id`: an expression.
- */
+/** Selects all deadlines of a tenant as `at`. `tenant_id`: an expression. */
 export function deadlinesOf(sql: Sql | Tx, tenant_id: Fragment, rules: DeadlineRules): Fragment {
-  const held = sql`
-    from payments p
-    where p.tenant_id = ${tenant_id} and p.open and p.status = 'authorized' and p.capture_before is not null`
-  const hold_expires_at = holdExpiresAt(sql, rules.processor_follows)
+  return unionAll(sql, [waitingWorkOf(sql, tenant_id), resourceDeadlinesOf(sql, tenant_id, rules)])
+}
+
+/** Selects the deadlines of jobs and deliveries as `at`, without those that are due by the real time. */
+export function waitingWorkOf(sql: Sql | Tx, tenant_id: Fragment): Fragment {
   return unionAll(sql, [
     sql`select j.run_at as at from jobs j where ${isWaitingJob(sql, tenant_id)}`,
     sql`select w.due_at from webhook_due w where w.tenant_id = ${tenant_id} and w.due_at > now()`,
-    sql`select ${hold_expires_at} ${held}`,
+  ])
+}
+
+/** Selects the deadlines of payments and verifications as `at`. Reads all that are open. */
+export function resourceDeadlinesOf(sql: Sql | Tx, tenant_id: Fragment, rules: DeadlineRules): Fragment {
+  const held = sql`from ${openPaymentsOf(sql, tenant_id, 'authorized')} where p.capture_before is not null`
+  const hold_expires_at = holdExpiresAt(sql, rules.processor_follows)
+  return unionAll(sql, [
+    sql`select ${hold_expires_at} as at ${held}`,
     sql`select ${hold_expires_at} - ${WARNING_PERIOD}::interval ${held} and p.capture_expiry_warned_at is null`,
     sql`
-      select ${abandonedPaymentAt(sql, rules.action_ttl_s)} from payments p
-      where p.tenant_id = ${tenant_id} and p.open and p.client_secret is not null and p.status = 'requires_action'`,
+      select ${abandonedPaymentAt(sql, rules.action_ttl_s)} from ${openPaymentsOf(sql, tenant_id, 'requires_action')}
+      where p.client_secret is not null`,
     sql`
-      select ${abandonedVerificationAt(sql, rules.verification_ttl_days)} from verifications v
-      where v.tenant_id = ${tenant_id} and v.open and v.status = 'requires_input' and v.cancel_requested_at is null`,
+      select ${abandonedVerificationAt(sql, rules.verification_ttl_days)} from ${openVerificationsOf(sql, tenant_id)}
+      where v.status = 'requires_input' and v.cancel_requested_at is null`,
   ])
 }
 

@@ -3,7 +3,13 @@ import { QUEUES } from '#core/config/queues.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { sandboxAccount } from '../sandboxes/account.ts'
-import { deadlinesOf, isWaitingJob, type DeadlineRules } from './deadlines.ts'
+import {
+  deadlinesOf,
+  isWaitingJob,
+  resourceDeadlinesOf,
+  waitingWorkOf,
+  type DeadlineRules,
+} from './deadlines.ts'
 
 /** A step includes the deadlines up to this long after the earliest one. */
 const STEP = '1 second'
@@ -13,19 +19,31 @@ const LONG_STEP = '6 hours'
 /** How long a step waits for the work of the previous one, which may be a receiver that does not answer. */
 const MAX_WAIT_S = 30
 const MAX_COUNTED = 10_000
+/** Payments and verifications of a clock that does not move are read at these intervals, unless one is due earlier. */
+const RESOURCE_INTERVALS_S = { least: 5, most: 3_600 }
 
 /** `offset_ms`: how far the clock is ahead of the real time. */
-export type ClockPosition = { tenant_id: string; offset_ms: number; is_advancing: boolean }
+export type ClockPosition = {
+  tenant_id: string
+  offset_ms: number
+  is_advancing: boolean
+  /** Whether a payment or a verification may be due. */
+  resources_due: boolean
+}
 
 /** The clocks that move, and those whose tenant has something due by the clock and not by the real time. */
-export async function findTestClocks(sql: Sql, rules: DeadlineRules): Promise<ClockPosition[]> {
+export async function findTestClocks(sql: Sql): Promise<ClockPosition[]> {
   return await sql<ClockPosition[]>`
     select c.tenant_id, extract(epoch from c.clock_offset)::float8 * 1000 as offset_ms,
-      c.advance_to is not null as is_advancing
+      c.advance_to is not null as is_advancing, c.advance_to is not null or ${areResourcesDue(sql)} as resources_due
     from test_clocks c
-    where c.advance_to is not null or (c.clock_offset > '0' and exists (
-      select from (${deadlinesOf(sql, sql`c.tenant_id`, rules)}) d where d.at <= now() + c.clock_offset))
+    where c.advance_to is not null or (c.clock_offset > '0' and (${areResourcesDue(sql)} or exists (
+      select from (${waitingWorkOf(sql, sql`c.tenant_id`)}) w where w.at <= now() + c.clock_offset)))
     order by c.tenant_id`
+}
+
+function areResourcesDue(sql: Sql | Tx): Fragment {
+  return sql`coalesce(c.resources_due_at <= now() + c.clock_offset, true)`
 }
 
 /**
@@ -44,10 +62,13 @@ export async function passTestClock(
 ): Promise<boolean> {
   return await sql.begin(async (tx) => {
     const [clock] = await tx<LockedClock[]>`
-      select tenant_id, clock_offset::text, advance_to, steps, advance_to <= now() + clock_offset as has_arrived,
-        moved_at < now() - ${MAX_WAIT_S} * interval '1 second' as has_waited
-      from test_clocks where tenant_id = ${tenant_id} for update skip locked`
+      select c.tenant_id, c.clock_offset::text, c.advance_to, c.steps,
+        c.advance_to <= now() + c.clock_offset as has_arrived,
+        c.moved_at < now() - ${MAX_WAIT_S} * interval '1 second' as has_waited,
+        ${areResourcesDue(tx)} as resources_due
+      from test_clocks c where c.tenant_id = ${tenant_id} for update skip locked`
     if (clock === undefined) return false
+    if (clock.advance_to === null && clock.resources_due) await setResourcesDue(tx, clock, rules)
     const due = (await makeJobsDue(tx, clock, limit)) + (await makeDeliveriesDue(tx, clock, limit))
     if (due > 0 || clock.advance_to === null) return due >= limit
     if (!clock.has_waited && (await hasWork(tx, tenant_id))) return false
@@ -66,6 +87,26 @@ type LockedClock = {
   steps: number
   has_arrived: boolean
   has_waited: boolean
+  resources_due: boolean
+}
+
+/**
+ * Sets the time of the clock before which no payment and no verification can be due: neither one that is open, nor one
+ * that is created later, because each has a delay. What is overdue, such as a cancel that the processor has not yet
+ * answered, is read again after the shortest interval.
+ */
+async function setResourcesDue(
+  tx: Tx,
+  { tenant_id, clock_offset }: LockedClock,
+  rules: DeadlineRules,
+): Promise<void> {
+  const { least, most } = RESOURCE_INTERVALS_S
+  const delay_s = Math.min(most, rules.action_ttl_s, rules.verification_ttl_days * 86_400)
+  const after = (delay: number) => tx`now() + ${clock_offset}::interval + ${delay} * interval '1 second'`
+  await tx`
+    update test_clocks set resources_due_at = greatest(${after(least)}, least(${after(delay_s)}, (
+      select min(d.at) from (${resourceDeadlinesOf(tx, tx`${tenant_id}::uuid`, rules)}) d)))
+    where tenant_id = ${tenant_id}`
 }
 
 /** The rows keep their order: each gets a due time of its own, a few microseconds ago. */
@@ -115,14 +156,20 @@ async function hasWork(tx: Tx, tenant_id: string): Promise<boolean> {
         and (u.tenant_id is null or u.tenant_id = ${tenant_id}))`
   const [found] = await tx<{ has_work: boolean }[]>`
     select exists (
-        select from jobs j
-        where j.tenant_id = ${tenant_id} and j.queue = any(${[...QUEUES]}::text[]) and j.finished_at is null
-          and (j.state = 'running' or (j.run_at <= now() and not ${isPaused(tx`j.queue`)}))
+        select from unnest(${[...QUEUES]}::text[]) q (queue) cross join lateral (
+          select j.state from jobs j
+          where j.queue = q.queue and j.tenant_id = ${tenant_id} and j.finished_at is null
+            and (j.state = 'running' or j.run_at <= now())
+          offset 0) j
+        where j.state = 'running' or not ${isPaused(tx`q.queue`)}
       ) or exists (
-        select from notifications n
-        where n.account = ${sandboxAccount(tenant_id)} and not n.livemode and n.state = 'received' and exists (
+        select from (
+          select n.id, n.state from notifications n
+          where n.account = ${sandboxAccount(tenant_id)} and not n.livemode offset 0) n
+        where n.state = 'received' and exists (
           select from jobs j
-          where j.id = n.id and j.finished_at is null and (j.state = 'running' or j.run_at <= now()) offset 0)
+          where j.id = n.id and (j.state = 'running' or (j.state in ('ready', 'unknown') and j.run_at <= now()))
+          offset 0)
       ) or exists (select from event_outbox o where o.tenant_id = ${tenant_id})
       or (not ${isPaused(tx`${sendDelivery.queue}`)} and exists (
         select from webhook_endpoints p

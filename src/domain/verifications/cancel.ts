@@ -48,7 +48,8 @@ export async function cancelAbandonedVerifications(
   ttl_days: number,
   limit: number,
 ): Promise<number> {
-  return await cancelOverdue(sql, sql`v.updated_at <= now() - ${ttl_days} * interval '1 day'`, limit)
+  const is_overdue = sql`v.updated_at <= now() - ${ttl_days} * interval '1 day'`
+  return await cancelOverdue(sql, { from: sql`verifications v`, is_overdue }, limit)
 }
 
 /** As `cancelAbandonedVerifications`, by the clock of a tenant in test mode. */
@@ -58,10 +59,17 @@ export async function cancelAbandonedInTestMode(
   ttl_days: number,
   limit: number,
 ): Promise<number> {
-  const is_overdue = sql`
-    v.tenant_id = ${tenant_id} and v.open
-    and ${abandonedVerificationAt(sql, ttl_days)} <= now() + clock_offset(${tenant_id})`
-  return await cancelOverdue(sql, is_overdue, limit)
+  const from = openVerificationsOf(sql, sql`${tenant_id}::uuid`)
+  const is_overdue = sql`${abandonedVerificationAt(sql, ttl_days)} <= now() + clock_offset(${tenant_id})`
+  return await cancelOverdue(sql, { from, is_overdue }, limit)
+}
+
+/** The open verifications `v` of a tenant: see `openPaymentsOf`. `tenant_id`: an expression. */
+export function openVerificationsOf(sql: Sql | Tx, tenant_id: Fragment): Fragment {
+  return sql`(
+    select o.tenant_id, o.id, o.status, o.cancel_requested_at, o.updated_at
+    from verifications o where o.tenant_id = ${tenant_id} and o.open offset 0
+  ) v`
 }
 
 /** When the verification `v` is given up if its person does nothing, by the clock of its tenant in test mode. */
@@ -69,10 +77,14 @@ export function abandonedVerificationAt(sql: Sql | Tx, ttl_days: number): Fragme
   return sql`(v.updated_at + clock_offset_at(v.tenant_id, v.updated_at) + ${ttl_days} * interval '1 day')`
 }
 
-async function cancelOverdue(sql: Sql, is_overdue: Fragment, limit: number): Promise<number> {
+async function cancelOverdue(
+  sql: Sql,
+  { from, is_overdue }: { from: Fragment; is_overdue: Fragment },
+  limit: number,
+): Promise<number> {
   const abandoned = sql`v.status = 'requires_input' and v.cancel_requested_at is null and ${is_overdue}`
   const due = await sql<{ tenant_id: string; kyc_id: string }[]>`
-    select v.tenant_id, v.id as kyc_id from verifications v where ${abandoned} order by v.updated_at limit ${limit}`
+    select v.tenant_id, v.id as kyc_id from ${from} where ${abandoned} order by v.updated_at limit ${limit}`
   if (due.length === 0) return 0
   const rows = await sql`
     with due as (

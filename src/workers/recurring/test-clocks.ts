@@ -36,7 +36,7 @@ export function startTestClocks(context: WorkerContext, hasWork: HasWork): Loop 
     async (mustEnd) => {
       interval_ms = INTERVAL_MS
       if (database.isHeld() || !(await hasWork('test_clocks'))) return
-      for (const clock of await findTestClocks(sql, rules)) {
+      for (const clock of await findTestClocks(sql)) {
         if (mustEnd()) return
         interval_ms = Math.min(interval_ms, await pass(sql, clock, rules, sandbox))
       }
@@ -77,9 +77,9 @@ async function pass(
   rules: DeadlineRules,
   sandbox: SandboxClock | null,
 ): Promise<number> {
-  const { tenant_id, offset_ms, is_advancing } = clock
+  const { tenant_id, offset_ms, is_advancing, resources_due } = clock
   if (sandbox !== null && !(await sandbox.follow(tenant_id, offset_ms))) return INTERVAL_MS
-  await runDueResources(sql, tenant_id, rules)
+  if (resources_due) await runDueResources(sql, tenant_id, rules)
   const sandbox_due_at = (await sandbox?.nextDueAt(tenant_id)) ?? null
   if (await passTestClock(sql, tenant_id, rules, { limit: BATCH_SIZE, sandbox_due_at })) return 0
   return is_advancing ? MOVING_INTERVAL_MS : INTERVAL_MS

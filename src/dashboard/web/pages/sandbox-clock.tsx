@@ -90,13 +90,15 @@ function ClockFacts({ clock, read_at }: { clock: TestClock | undefined; read_at:
 function AdvanceDialog({ clock, ...dialog }: { clock: TestClock; opened: boolean; onClose: () => void }) {
   const [step, setStep] = useState(STEPS[1]!.label)
   const [time, setTime] = useState('')
+  // While the dialog shows the result, the page reads the clock again.
+  const [now] = useState(clock.now)
   const ms = STEPS.find(({ label }) => label === step)?.ms
   const advance_to =
     ms === undefined
       ? time === ''
         ? undefined
         : new Date(time).toISOString()
-      : new Date(Date.parse(clock.now) + ms).toISOString()
+      : new Date(Date.parse(now) + ms).toISOString()
   return (
     <ConfirmDialog
       {...dialog}
@@ -109,7 +111,7 @@ function AdvanceDialog({ clock, ...dialog }: { clock: TestClock; opened: boolean
       }
       ready={advance_to !== undefined}
       missing="Choose a time."
-      act={() => advanceClock(advance_to ?? clock.now)}
+      act={() => advanceClock(advance_to ?? now)}
       unknown="It is unknown whether the clock was advanced. Look at its time before you repeat it."
       onSettled={refreshClock}
       outcome={(result) => (
