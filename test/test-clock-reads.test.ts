@@ -10,7 +10,7 @@ import {
   warnOfExpiryInTestMode,
 } from '#domain/payments/expiry.ts'
 import { deadlineRulesOf } from '#domain/test-clocks/deadlines.ts'
-import { findTestClocks, passTestClock } from '#domain/test-clocks/pass.ts'
+import { findClocksWithWork, moveTestClock } from '#domain/test-clocks/move.ts'
 import { advanceTestClock } from '#domain/test-clocks/test-clock.ts'
 import { cancelAbandonedInTestMode } from '#domain/verifications/cancel.ts'
 import { fullScansOf, genericPlan, injectStatistics, readIndexes, scansOf, STATISTICS } from '#test/plans.ts'
@@ -74,18 +74,18 @@ test('a pass reads no row of a tenant whose clock was not moved, and of another 
   await createTenant(world, 'reads-none', 'test')
   const moved = await createTenant(world, 'reads-moved', 'test')
   await sql`analyze`
-  expect(await readsOf(sql, (tx) => findTestClocks(tx))).toEqual(NOTHING)
+  expect(await readsOf(sql, (tx) => findClocksWithWork(tx))).toEqual(NOTHING)
 
   await sql`insert into test_clocks (tenant_id, clock_offset) values (${moved}, '10 days')`
-  const found = await findTestClocks(sql)
+  const found = await findClocksWithWork(sql)
   expect(found).toEqual([
     { tenant_id: moved, offset_ms: 10 * DAY_MS, is_advancing: false, resources_due: true },
   ])
   // The first pass reads the open payments of this tenant, and remembers that none of them is due.
-  const first = await readsOf(sql, (tx) => passTestClock(tx, moved, rules, limits))
+  const first = await readsOf(sql, (tx) => moveTestClock(tx, moved, rules, limits))
   expect(first['payments']).toBeGreaterThanOrEqual(ROWS)
   expect(first['payments']).toBeLessThanOrEqual(3 * ROWS)
-  const next = await readsOf(sql, async (tx) => expect(await findTestClocks(tx)).toEqual([]))
+  const next = await readsOf(sql, async (tx) => expect(await findClocksWithWork(tx)).toEqual([]))
   expect(next).toMatchObject({ payments: 0, verifications: 0 })
   // The index of jobs has a priority before the due time, and that of deliveries an endpoint.
   expect(next['jobs']).toBeLessThan(20)
@@ -94,14 +94,14 @@ test('a pass reads no row of a tenant whose clock was not moved, and of another 
   await sql`
     update jobs set run_at = now() + interval '9 days' where id in (
       select id from jobs where tenant_id = ${moved} order by run_at limit 3)`
-  expect(await findTestClocks(sql)).toMatchObject([{ tenant_id: moved, resources_due: false }])
-  const due = await readsOf(sql, (tx) => passTestClock(tx, moved, rules, limits))
+  expect(await findClocksWithWork(sql)).toMatchObject([{ tenant_id: moved, resources_due: false }])
+  const due = await readsOf(sql, (tx) => moveTestClock(tx, moved, rules, limits))
   expect(due).toMatchObject({ payments: 0, verifications: 0 })
   expect(due['jobs']).toBeLessThan(30)
   const [{ count } = { count: 0 }] = await sql<{ count: number }[]>`
     select count(*)::integer from jobs where tenant_id = ${moved} and run_at <= now()`
   expect(count).toBe(3)
-  expect(await findTestClocks(sql)).toEqual([])
+  expect(await findClocksWithWork(sql)).toEqual([])
 })
 
 test('payments of a clock that does not move are read at their deadline, and at the latest after an hour', async ({
@@ -113,7 +113,7 @@ test('payments of a clock that does not move are read at their deadline, and at 
   await sql`insert into test_clocks (tenant_id, clock_offset) values (${tenant_id}, '10 days')`
   /** Seconds of the clock until its payments are read. */
   const readsIn = async () => {
-    await passTestClock(sql, tenant_id, rules, limits)
+    await moveTestClock(sql, tenant_id, rules, limits)
     const [clock] = await sql<{ wait_s: number }[]>`
       select round(extract(epoch from resources_due_at - now() - clock_offset) / 60)::integer * 60 as wait_s
       from test_clocks where tenant_id = ${tenant_id}`
@@ -143,14 +143,14 @@ describe('no plan of a pass reads other tenants', () => {
     onTestFinished(() => tapped.end())
     await sql`insert into test_clocks (tenant_id, clock_offset) values (${tenant_id}, '10 days')`
     const tenant = { tenant_id, processor_follows: true }
-    await findTestClocks(tapped)
+    await findClocksWithWork(tapped)
     await warnOfExpiryInTestMode(tapped, tenant, 500)
     await findExpiredHoldsInTestMode(tapped, tenant, 500)
     await findAbandonedPaymentsInTestMode(tapped, tenant, rules.action_ttl_s, 500)
     await cancelAbandonedInTestMode(tapped, tenant_id, rules.verification_ttl_days, 500)
-    await passTestClock(tapped, tenant_id, rules, limits)
+    await moveTestClock(tapped, tenant_id, rules, limits)
     await advanceTestClock(sql, tenant_id, new Date(Date.now() + 20 * DAY_MS).toISOString())
-    await passTestClock(tapped, tenant_id, rules, limits)
+    await moveTestClock(tapped, tenant_id, rules, limits)
     await sql`delete from test_clock_steps where tenant_id = ${tenant_id}`
     await sql`delete from test_clocks where tenant_id = ${tenant_id}`
 

@@ -3,7 +3,7 @@ import { expect, onTestFinished } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { startStripeEmulator } from '#emulators/stripe/main.ts'
 import { deadlineRulesOf } from '#domain/test-clocks/deadlines.ts'
-import { passTestClock } from '#domain/test-clocks/pass.ts'
+import { moveTestClock } from '#domain/test-clocks/move.ts'
 import { advanceTestClock, type TestClock } from '#domain/test-clocks/test-clock.ts'
 import { freshKey } from '#test/client.ts'
 import {
@@ -255,7 +255,7 @@ test('a clock is moved by one worker at a time, and another worker continues whe
   const held = await authorizedPayment(shop)
   await world.drain()
   const rules = deadlineRulesOf(world.config, { processor_follows: false })
-  const pass = () => passTestClock(world.sql, shop.tenant_id, rules, { limit: 500, sandbox_due_at: null })
+  const pass = () => moveTestClock(world.sql, shop.tenant_id, rules, { limit: 500, sandbox_due_at: null })
   await world.restartWorker(async () => {
     const advance_to = await inDays(shop, 8)
     expect((await shop.post('/v1/test_clock', { advance_to })).status).toBe(202)

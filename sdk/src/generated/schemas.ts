@@ -1966,7 +1966,8 @@ export interface TestClock {
 
 /**
  * `advancing`: the clock moves to `advance_to`, from one deadline to the next. `ready`: it has
- * arrived, and everything that was due until then has run.
+ * arrived. It waits at each deadline until what was due has run, but at most 30 seconds, and not for
+ * what a pause stops.
  */
 export type TestClockStatus = 'ready' | 'advancing'
 

@@ -13,7 +13,7 @@ import type { RouteApp, RouteContext } from '../context.ts'
 import { route } from '../route.ts'
 
 const PATH = '/v1/test_clock'
-const ADVANCE_TO = '2026-12-20T10:15:30.123456Z'
+const ADVANCE_TO = '2027-06-01T10:15:30.123456Z'
 const DEFINITION = { area: null, tag: 'test_clock' } as const
 
 const advanceBody = z
@@ -34,7 +34,7 @@ export function testClockRoutes(app: RouteApp, { sql }: RouteContext): void {
       operation_id: 'getTestClock',
       summary: 'Retrieve the test clock',
       description:
-        'Only with a key of test mode. While the clock is `advancing`, `now` passes from one deadline to the next; once it is `ready`, everything that was due has run.',
+        'Only with a key of test mode. While the clock is `advancing`, `now` passes from one deadline to the next. At each it waits until what was due has run, at most 30 seconds; once it is `ready`, it has arrived.',
       response: { 200: testClockSchema },
       examples: { answer: { livemode: false } },
       errors: ['test_mode_only'],
@@ -53,13 +53,13 @@ export function testClockRoutes(app: RouteApp, { sql }: RouteContext): void {
       operation_id: 'advanceTestClock',
       summary: 'Move the test clock forward',
       description:
-        'Only with a key of test mode. Holds expire, scheduled messages are sent, retries of deliveries and of jobs come due, and open verifications are given up, in the order of their deadlines and with their events. What is stored keeps the real time, such as `created_at`, and so does what expires for security. The clock never goes back. The same request may be repeated until the clock has arrived.',
+        'Only with a key of test mode. Holds expire, scheduled messages are sent, retries of deliveries and of jobs come due, and verifications whose person did nothing are rejected, in the order of their deadlines and with their events. What is stored keeps the real time, such as `created_at`, and so does what expires for security. The clock never goes back. The same request may be repeated until the clock has arrived.',
       body: advanceBody,
       response: { 202: testClockSchema },
       examples: {
         requests: { month: { summary: 'Move to a time', value: { advance_to: ADVANCE_TO } } },
         unfinished: {
-          now: '2026-11-20T10:15:30.123456Z',
+          now: '2027-05-02T10:15:30.123456Z',
           advance_to: ADVANCE_TO,
           status: 'advancing',
           remaining: null,
@@ -80,6 +80,6 @@ export function testClockRoutes(app: RouteApp, { sql }: RouteContext): void {
 function requireTestMode({ credentials }: FastifyRequest): void {
   if (!credentials.livemode) return
   throw new AppError('test_mode_only', {
-    message: 'Only a key of test mode, sk_test_..., has a clock that moves.',
+    message: 'Only a tenant in test mode has a clock that moves: use a key of test mode, sk_test_...',
   })
 }

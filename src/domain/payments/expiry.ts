@@ -61,8 +61,7 @@ export async function warnOfExpiryInTestMode(sql: Sql, tenant: TestTenant, limit
   const expires_at = holdExpiresAt(sql, tenant.processor_follows)
   const due = await sql<DuePayment[]>`
     select p.tenant_id, p.id from ${heldInTestMode(sql, tenant)}
-    where p.capture_expiry_warned_at is null
-      and ${expires_at} > ${clockOf(sql, tenant)}
+    where ${isUnwarned(sql)} and ${expires_at} > ${clockOf(sql, tenant)}
       and ${expires_at} <= ${clockOf(sql, tenant)} + ${WARNING_PERIOD}::interval
     order by ${expires_at} limit ${limit}`
   return await warn(sql, due)
@@ -91,7 +90,7 @@ export async function findAbandonedPaymentsInTestMode(
   const abandoned_at = abandonedPaymentAt(sql, ttl_s)
   return await sql<DuePayment[]>`
     select p.tenant_id, p.id from ${openPaymentsOf(sql, sql`${tenant.tenant_id}::uuid`, 'requires_action')}
-    where p.client_secret is not null and ${abandoned_at} <= ${clockOf(sql, tenant)}
+    where ${waitsForBuyer(sql)} and ${abandoned_at} <= ${clockOf(sql, tenant)}
     order by ${abandoned_at} limit ${limit}`
 }
 
@@ -100,6 +99,16 @@ export function holdExpiresAt(sql: Sql | Tx, processor_follows: boolean): Fragme
   if (processor_follows) return sql`p.capture_before`
   // The processor has the real time.
   return sql`(p.capture_before + clock_offset_at(p.tenant_id, coalesce(p.authorized_at, p.created_at)))`
+}
+
+/** Whether the event of the expiring hold of `p` is still to be inserted. */
+export function isUnwarned(sql: Sql | Tx): Fragment {
+  return sql`p.capture_expiry_warned_at is null`
+}
+
+/** Whether the payment `p` waits for its buyer at the front end. */
+export function waitsForBuyer(sql: Sql | Tx): Fragment {
+  return sql`p.client_secret is not null`
 }
 
 /** When the payment `p` is given up if its buyer does nothing, by the clock of its tenant in test mode. */

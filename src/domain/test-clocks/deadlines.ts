@@ -3,8 +3,15 @@
 import type { Config } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { abandonedPaymentAt, holdExpiresAt, openPaymentsOf, WARNING_PERIOD } from '../payments/expiry.ts'
-import { abandonedVerificationAt, openVerificationsOf } from '../verifications/cancel.ts'
+import {
+  abandonedPaymentAt,
+  holdExpiresAt,
+  isUnwarned,
+  openPaymentsOf,
+  waitsForBuyer,
+  WARNING_PERIOD,
+} from '../payments/expiry.ts'
+import { abandonedVerificationAt, openVerificationsOf, waitsForPerson } from '../verifications/cancel.ts'
 
 /** What the deadlines of a tenant depend on, besides its clock. */
 export type DeadlineRules = {
@@ -44,13 +51,13 @@ export function resourceDeadlinesOf(sql: Sql | Tx, tenant_id: Fragment, rules: D
   const hold_expires_at = holdExpiresAt(sql, rules.processor_follows)
   return unionAll(sql, [
     sql`select ${hold_expires_at} as at ${held}`,
-    sql`select ${hold_expires_at} - ${WARNING_PERIOD}::interval ${held} and p.capture_expiry_warned_at is null`,
+    sql`select ${hold_expires_at} - ${WARNING_PERIOD}::interval ${held} and ${isUnwarned(sql)}`,
     sql`
       select ${abandonedPaymentAt(sql, rules.action_ttl_s)} from ${openPaymentsOf(sql, tenant_id, 'requires_action')}
-      where p.client_secret is not null`,
+      where ${waitsForBuyer(sql)}`,
     sql`
       select ${abandonedVerificationAt(sql, rules.verification_ttl_days)} from ${openVerificationsOf(sql, tenant_id)}
-      where v.status = 'requires_input' and v.cancel_requested_at is null`,
+      where ${waitsForPerson(sql)}`,
   ])
 }
 

@@ -9,7 +9,7 @@ export const MAX_CLOCK_DAYS_AHEAD = 365
 
 export const testClockSchema = z
   .object({
-    now: timestamp.meta({ description: 'The time of the clock.', example: '2026-12-20T10:15:30.123456Z' }),
+    now: timestamp.meta({ description: 'The time of the clock.', example: '2027-06-01T10:15:30.123456Z' }),
     advance_to: timestamp.nullable().meta({
       description: 'The time to which the clock moves; null if it does not move.',
       example: null,
@@ -17,7 +17,7 @@ export const testClockSchema = z
     status: z.enum(['ready', 'advancing']).meta({
       id: 'TestClockStatus',
       description:
-        '`advancing`: the clock moves to `advance_to`, from one deadline to the next. `ready`: it has arrived, and everything that was due until then has run.',
+        '`advancing`: the clock moves to `advance_to`, from one deadline to the next. `ready`: it has arrived. It waits at each deadline until what was due has run, but at most 30 seconds, and not for what a pause stops.',
       example: 'ready',
     }),
     remaining: z.int().nullable().meta({

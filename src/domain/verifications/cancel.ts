@@ -72,6 +72,11 @@ export function openVerificationsOf(sql: Sql | Tx, tenant_id: Fragment): Fragmen
   ) v`
 }
 
+/** Whether the verification `v` waits for its person. */
+export function waitsForPerson(sql: Sql | Tx): Fragment {
+  return sql`v.status = 'requires_input' and v.cancel_requested_at is null`
+}
+
 /** When the verification `v` is given up if its person does nothing, by the clock of its tenant in test mode. */
 export function abandonedVerificationAt(sql: Sql | Tx, ttl_days: number): Fragment {
   return sql`(v.updated_at + clock_offset_at(v.tenant_id, v.updated_at) + ${ttl_days} * interval '1 day')`
@@ -82,7 +87,7 @@ async function cancelOverdue(
   { from, is_overdue }: { from: Fragment; is_overdue: Fragment },
   limit: number,
 ): Promise<number> {
-  const abandoned = sql`v.status = 'requires_input' and v.cancel_requested_at is null and ${is_overdue}`
+  const abandoned = sql`${waitsForPerson(sql)} and ${is_overdue}`
   const due = await sql<{ tenant_id: string; kyc_id: string }[]>`
     select v.tenant_id, v.id as kyc_id from ${from} where ${abandoned} order by v.updated_at limit ${limit}`
   if (due.length === 0) return 0

@@ -7,7 +7,7 @@ import {
   warnOfExpiryInTestMode,
 } from '#domain/payments/expiry.ts'
 import { deadlineRulesOf, type DeadlineRules } from '#domain/test-clocks/deadlines.ts'
-import { findTestClocks, passTestClock, type ClockPosition } from '#domain/test-clocks/pass.ts'
+import { findClocksWithWork, moveTestClock, type ClockPosition } from '#domain/test-clocks/move.ts'
 import { findSandboxClock } from '#domain/sandboxes/records.ts'
 import { cancelAbandonedInTestMode } from '#domain/verifications/cancel.ts'
 import { repeatWhileCurrent, type Loop } from '../clock.ts'
@@ -36,7 +36,7 @@ export function startTestClocks(context: WorkerContext, hasWork: HasWork): Loop 
     async (mustEnd) => {
       interval_ms = INTERVAL_MS
       if (database.isHeld() || !(await hasWork('test_clocks'))) return
-      for (const clock of await findTestClocks(sql)) {
+      for (const clock of await findClocksWithWork(sql)) {
         if (mustEnd()) return
         interval_ms = Math.min(interval_ms, await pass(sql, clock, rules, sandbox))
       }
@@ -81,7 +81,7 @@ async function pass(
   if (sandbox !== null && !(await sandbox.follow(tenant_id, offset_ms))) return INTERVAL_MS
   if (resources_due) await runDueResources(sql, tenant_id, rules)
   const sandbox_due_at = (await sandbox?.nextDueAt(tenant_id)) ?? null
-  if (await passTestClock(sql, tenant_id, rules, { limit: BATCH_SIZE, sandbox_due_at })) return 0
+  if (await moveTestClock(sql, tenant_id, rules, { limit: BATCH_SIZE, sandbox_due_at })) return 0
   return is_advancing ? MOVING_INTERVAL_MS : INTERVAL_MS
 }
 

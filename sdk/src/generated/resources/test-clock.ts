@@ -11,7 +11,8 @@ export class TestClockResource extends Resource {
    * Retrieve the test clock.
    *
    * Only with a key of test mode. While the clock is `advancing`, `now` passes from one deadline to the
-   * next; once it is `ready`, everything that was due has run.
+   * next. At each it waits until what was due has run, at most 30 seconds; once it is `ready`, it has
+   * arrived.
    *
    * Needs the scope `payments:read`.
    *
@@ -25,9 +26,10 @@ export class TestClockResource extends Resource {
    * Move the test clock forward.
    *
    * Only with a key of test mode. Holds expire, scheduled messages are sent, retries of deliveries and
-   * of jobs come due, and open verifications are given up, in the order of their deadlines and with
-   * their events. What is stored keeps the real time, such as `created_at`, and so does what expires for
-   * security. The clock never goes back. The same request may be repeated until the clock has arrived.
+   * of jobs come due, and verifications whose person did nothing are rejected, in the order of their
+   * deadlines and with their events. What is stored keeps the real time, such as `created_at`, and so
+   * does what expires for security. The clock never goes back. The same request may be repeated until
+   * the clock has arrived.
    *
    * Needs the scope `payments:write`.
    *

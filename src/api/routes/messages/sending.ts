@@ -182,7 +182,7 @@ function refusalOf(
       },
     })
   }
-  const problem = `must be in the future, and at most ${MAX_DAYS_AHEAD} days ahead`
+  const problem = `must be in the future, and at most ${MAX_DAYS_AHEAD} days ahead (in test mode: of the test clock)`
   return new AppError('invalid_request', {
     message: `send_at ${problem}.`,
     param: 'send_at',

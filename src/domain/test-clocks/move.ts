@@ -32,7 +32,7 @@ export type ClockPosition = {
 }
 
 /** The clocks that move, and those whose tenant has something due by the clock and not by the real time. */
-export async function findTestClocks(sql: Sql): Promise<ClockPosition[]> {
+export async function findClocksWithWork(sql: Sql): Promise<ClockPosition[]> {
   return await sql<ClockPosition[]>`
     select c.tenant_id, extract(epoch from c.clock_offset)::float8 * 1000 as offset_ms,
       c.advance_to is not null as is_advancing, c.advance_to is not null or ${areResourcesDue(sql)} as resources_due
@@ -54,7 +54,7 @@ function areResourcesDue(sql: Sql | Tx): Fragment {
  * `sandbox_due_at`: the next change that the sandbox has scheduled, by the clock of the tenant; null: none. Returns
  * whether the next pass should follow at once.
  */
-export async function passTestClock(
+export async function moveTestClock(
   sql: Sql,
   tenant_id: string,
   rules: DeadlineRules,
@@ -71,7 +71,7 @@ export async function passTestClock(
     if (clock.advance_to === null && clock.resources_due) await setResourcesDue(tx, clock, rules)
     const due = (await makeJobsDue(tx, clock, limit)) + (await makeDeliveriesDue(tx, clock, limit))
     if (due > 0 || clock.advance_to === null) return due >= limit
-    if (!clock.has_waited && (await hasWork(tx, tenant_id))) return false
+    if (!clock.has_waited && (await hasOpenWork(tx, tenant_id))) return false
     if (clock.has_arrived)
       await tx`update test_clocks set advance_to = null, remaining = 0 where tenant_id = ${tenant_id}`
     else await step(tx, clock, rules, sandbox_due_at)
@@ -149,7 +149,7 @@ async function makeDeliveriesDue(
  * Whether work of the tenant is due or in progress: jobs, notifications from its sandbox, events without a position in
  * the feed, or deliveries. What a pause stops does not count.
  */
-async function hasWork(tx: Tx, tenant_id: string): Promise<boolean> {
+async function hasOpenWork(tx: Tx, tenant_id: string): Promise<boolean> {
   const isPaused = (queue: Fragment) => tx`
     exists (
       select from only pauses u where (u.queue is null or u.queue = ${queue})
