@@ -120,8 +120,9 @@ export default defineConfig({
     globalSetup: ['test/support/servers.ts'],
     pool: 'forks',
     // More than two for each of two cores: tests also wait, for leases to lapse and for processes to start. Four left a
-    // sixth of the processor time unused; with six, calls with short deadlines fail. On a slow core, fewer use it up.
-    maxWorkers: isSlow() ? 3 : 5,
+    // sixth of the processor time unused; with six, calls with short deadlines fail. On a slow core, three left a third
+    // unused.
+    maxWorkers: isSlow() ? 4 : 5,
     // The files in a process share imported modules: importing them again for each file took a sixth of the whole run.
     // Each file has its own database and ends what it starts.
     isolate: false,

@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import { Agent } from 'node:http'
 import { once } from 'node:events'
 import { createConnection } from 'node:net'
-import { expect, onTestFinished } from 'vitest'
+import type { TestContext } from 'vitest'
 import { PARTS, type PartName } from '#test/parts.ts'
 import { startProcess, urlIn, type Process } from '#test/process.ts'
 import { OPERATIONS_READY } from '#test/served-metrics.ts'
@@ -18,6 +18,7 @@ type Started = { process: Process; url: string; operations_url: string }
 
 /** Starts a part as a process. `url`: its own address; the operations address if it has none. */
 async function startPart(
+  { onTestFinished }: Pick<TestContext, 'onTestFinished'>,
   name: PartName,
   world_env: Record<string, string>,
   env: Record<string, string>,
@@ -52,10 +53,13 @@ async function ask(url: string, { agent }: { agent?: Agent } = {}) {
   })
 }
 
-test.for(LISTENERS)(
+// The tests run concurrently, because they mostly wait for the delays.
+test.concurrent.for(LISTENERS)(
   '%s is not ready after SIGTERM, answers every request until the delay has passed, and then closes its connections',
-  async (name, { world }) => {
-    const { process, url, operations_url } = await startPart(name, world.env, { SHUTDOWN_DELAY_S: '5' })
+  async (name, { world: { env }, expect, onTestFinished }) => {
+    const { process, url, operations_url } = await startPart({ onTestFinished }, name, env, {
+      SHUTDOWN_DELAY_S: '5',
+    })
     const agent = new Agent({ keepAlive: true, maxSockets: 4 })
     onTestFinished(() => agent.destroy())
     expect(await ask(`${operations_url}/readyz`)).toMatchObject({ status: 200 })
@@ -83,11 +87,15 @@ test.for(LISTENERS)(
   },
 )
 
-test('Ctrl-C, and a second signal, end a process without the delay', async ({ world }) => {
+test.concurrent('Ctrl-C, and a second signal, end a process without the delay', async ({
+  world,
+  expect,
+  onTestFinished,
+}) => {
   const env = { SHUTDOWN_DELAY_S: '600' }
   const [interrupted, impatient] = await Promise.all([
-    startPart('api', world.env, env),
-    startPart('webhooks', world.env, env),
+    startPart({ onTestFinished }, 'api', world.env, env),
+    startPart({ onTestFinished }, 'webhooks', world.env, env),
   ])
   expect(await interrupted.process.end('SIGINT')).toEqual({ code: 0, signal: null })
   const repeated = setInterval(() => impatient.process.signal('SIGTERM'), 200)
@@ -95,11 +103,15 @@ test('Ctrl-C, and a second signal, end a process without the delay', async ({ wo
   expect(await impatient.process.ended).toEqual({ code: 130, signal: null })
 })
 
-test('the delay is five seconds in production, and a worker has none', async ({ world }) => {
+test.concurrent('the delay is five seconds in production, and a worker has none', async ({
+  world,
+  expect,
+  onTestFinished,
+}) => {
   const env = { NODE_ENV: 'production', QUEUE: 'redis' }
   const [webhooks, worker] = await Promise.all([
-    startPart('webhooks', world.env, env),
-    startPart('worker', world.env, { ...env, SHUTDOWN_DELAY_S: '600' }),
+    startPart({ onTestFinished }, 'webhooks', world.env, env),
+    startPart({ onTestFinished }, 'worker', world.env, { ...env, SHUTDOWN_DELAY_S: '600' }),
   ])
   expect(await worker.process.end('SIGTERM')).toEqual({ code: 0, signal: null })
   webhooks.process.signal('SIGTERM')
