@@ -21,6 +21,18 @@ create table test_clocks (
   constraint test_clocks_offset check (clock_offset between interval '0' and interval '366 days')
 ) with (fillfactor = 50);
 
+-- Deadlines of live tenants are real times, whoever writes a row.
+create function refuse_live_clock() returns trigger language plpgsql security definer as $$
+begin
+  if tg_relid <> 'test_clocks'::regclass then
+    raise exception 'refuse_live_clock() may only be a trigger of test_clocks' using errcode = 'insufficient_privilege';
+  end if;
+  perform require_test_mode(new.tenant_id);
+  return new;
+end $$;
+create trigger test_clocks_are_of_test_mode before insert on test_clocks
+  for each row execute function refuse_live_clock();
+
 -- The offset of a clock since a time. So a deadline that is a delay after a stored time, such as `updated_at`, has the
 -- offset that the clock had at that time.
 create table test_clock_steps (
@@ -54,6 +66,7 @@ do $$
 declare
   each record;
 begin
+  execute format('alter function refuse_live_clock() set search_path = %I, pg_temp', current_schema());
   for each in
     select attrelid::regclass as name, attname from pg_attribute
     where attrelid in ('test_clocks'::regclass, 'test_clock_steps'::regclass) and attnum > 0

@@ -449,6 +449,7 @@ describe('no role has more rights than its process needs', () => {
       'move_notifications(timestamp with time zone,uuid,integer)',
       'move_unsequenced_events(integer)',
       'pause_twin()',
+      'refuse_live_clock()',
       'sequence_events(integer)',
       'sequence_events(integer,timestamp with time zone)',
       'write_subscription()',

@@ -62,6 +62,7 @@ async function readsOf(sql: Sql, work: (tx: Sql) => Promise<unknown>): Promise<R
   return Object.fromEntries(rows)
 }
 
+const clock_offset = '10 days'
 const NOTHING = { jobs: 0, webhook_due: 0, payments: 0, verifications: 0 }
 
 test('a pass reads no row of a tenant whose clock was not moved, and of another tenant what is due', async ({
@@ -79,10 +80,16 @@ test('a pass reads no row of a tenant whose clock was not moved, and of another 
   await sql`insert into test_clocks (tenant_id, clock_offset) values (${moved}, '10 days')`
   const found = await findClocksWithWork(sql)
   expect(found).toEqual([
-    { tenant_id: moved, offset_ms: 10 * DAY_MS, is_advancing: false, resources_due: true },
+    {
+      tenant_id: moved,
+      clock_offset: '10 days',
+      offset_ms: 10 * DAY_MS,
+      is_advancing: false,
+      resources_due: true,
+    },
   ])
   // The first pass reads the open payments of this tenant, and remembers that none of them is due.
-  const first = await readsOf(sql, (tx) => moveTestClock(tx, moved, rules, limits))
+  const first = await readsOf(sql, (tx) => moveTestClock(tx, { tenant_id: moved, clock_offset }, rules, limits))
   expect(first['payments']).toBeGreaterThanOrEqual(ROWS)
   expect(first['payments']).toBeLessThanOrEqual(3 * ROWS)
   const next = await readsOf(sql, async (tx) => expect(await findClocksWithWork(tx)).toEqual([]))
@@ -95,7 +102,7 @@ test('a pass reads no row of a tenant whose clock was not moved, and of another 
     update jobs set run_at = now() + interval '9 days' where id in (
       select id from jobs where tenant_id = ${moved} order by run_at limit 3)`
   expect(await findClocksWithWork(sql)).toMatchObject([{ tenant_id: moved, resources_due: false }])
-  const due = await readsOf(sql, (tx) => moveTestClock(tx, moved, rules, limits))
+  const due = await readsOf(sql, (tx) => moveTestClock(tx, { tenant_id: moved, clock_offset }, rules, limits))
   expect(due).toMatchObject({ payments: 0, verifications: 0 })
   expect(due['jobs']).toBeLessThan(30)
   const [{ count } = { count: 0 }] = await sql<{ count: number }[]>`
@@ -113,7 +120,7 @@ test('payments of a clock that does not move are read at their deadline, and at 
   await sql`insert into test_clocks (tenant_id, clock_offset) values (${tenant_id}, '10 days')`
   /** Seconds of the clock until its payments are read. */
   const readsIn = async () => {
-    await moveTestClock(sql, tenant_id, rules, limits)
+    await moveTestClock(sql, { tenant_id, clock_offset }, rules, limits)
     const [clock] = await sql<{ wait_s: number }[]>`
       select round(extract(epoch from resources_due_at - now() - clock_offset) / 60)::integer * 60 as wait_s
       from test_clocks where tenant_id = ${tenant_id}`
@@ -148,9 +155,9 @@ describe('no plan of a pass reads other tenants', () => {
     await findExpiredHoldsInTestMode(tapped, tenant, 500)
     await findAbandonedPaymentsInTestMode(tapped, tenant, rules.action_ttl_s, 500)
     await cancelAbandonedInTestMode(tapped, tenant_id, rules.verification_ttl_days, 500)
-    await moveTestClock(tapped, tenant_id, rules, limits)
+    await moveTestClock(tapped, { tenant_id, clock_offset }, rules, limits)
     await advanceTestClock(sql, tenant_id, new Date(Date.now() + 20 * DAY_MS).toISOString())
-    await moveTestClock(tapped, tenant_id, rules, limits)
+    await moveTestClock(tapped, { tenant_id, clock_offset }, rules, limits)
     await sql`delete from test_clock_steps where tenant_id = ${tenant_id}`
     await sql`delete from test_clocks where tenant_id = ${tenant_id}`
 

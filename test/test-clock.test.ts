@@ -255,7 +255,8 @@ test('a clock is moved by one worker at a time, and another worker continues whe
   const held = await authorizedPayment(shop)
   await world.drain()
   const rules = deadlineRulesOf(world.config, { processor_follows: false })
-  const pass = () => moveTestClock(world.sql, shop.tenant_id, rules, { limit: 500, sandbox_due_at: null })
+  const position = { tenant_id: shop.tenant_id, clock_offset: '00:00:00' }
+  const pass = () => moveTestClock(world.sql, position, rules, { limit: 500, sandbox_due_at: null })
   await world.restartWorker(async () => {
     const advance_to = await inDays(shop, 8)
     expect((await shop.post('/v1/test_clock', { advance_to })).status).toBe(202)
@@ -269,6 +270,13 @@ test('a clock is moved by one worker at a time, and another worker continues whe
     expect([status, remaining]).toEqual(['advancing', 1])
     expect(Date.parse(now)).toBeLessThan(Date.parse(held.capture_before))
     expect(Date.parse(now)).toBeGreaterThan(Date.parse(held.capture_before) - 1.1 * DAY_MS)
+    // A worker that prepared its pass before does not move the clock past what has become due meanwhile.
+    expect(await pass()).toBe(true)
+    expect(await clockOf(shop)).toMatchObject({ status: 'advancing', remaining: 1 })
+    // A request that is repeated does not begin the count of steps again.
+    expect((await shop.post('/v1/test_clock', { advance_to })).status).toBe(202)
+    const [clock] = await world.sql`select steps from test_clocks where tenant_id = ${shop.tenant_id}`
+    expect(clock).toEqual({ steps: 1 })
   })
   await untilReady(shop)
   expect(await paymentIn(shop, held.id, 'canceled')).toMatchObject({ cancellation_reason: 'expired' })

@@ -137,5 +137,5 @@ function heldInTestMode(sql: Sql, { tenant_id }: TestTenant): Fragment {
 }
 
 function clockOf(sql: Sql, { tenant_id }: TestTenant): Fragment {
-  return sql`(now() + clock_offset(${tenant_id}))`
+  return sql`(now() + (select clock_offset(${tenant_id})))`
 }

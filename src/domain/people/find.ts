@@ -56,7 +56,7 @@ export async function findSignedIn(sql: Sql, session_id: string, mode: Mode): Pr
           and (m.user_id is not null or (u.is_operator and t.id <> ${SYSTEM_TENANT_ID}))))
       order by m.created_at, t.id limit 1
     ) live on true
-    left join tenants of_mode on ${mode === 'live' ? sql`of_mode.id = live.id` : sql`of_mode.twin_id = live.id`}
+    left join tenants of_mode on ${mode === 'live' ? sql`of_mode.id = live.id` : sql`of_mode.twin_id = live.id and live.id <> ${SYSTEM_TENANT_ID}`}
     where s.id = ${session_id}`
   return found
 }

@@ -22,9 +22,10 @@ const MAX_COUNTED = 10_000
 /** Payments and verifications of a clock that does not move are read at these intervals, unless one is due earlier. */
 const RESOURCE_INTERVALS_S = { least: 5, most: 3_600 }
 
-/** `offset_ms`: how far the clock is ahead of the real time. */
+/** `clock_offset`, `offset_ms`: how far the clock is ahead of the real time, the first as PostgreSQL writes it. */
 export type ClockPosition = {
   tenant_id: string
+  clock_offset: string
   offset_ms: number
   is_advancing: boolean
   /** Whether a payment or a verification may be due. */
@@ -34,7 +35,7 @@ export type ClockPosition = {
 /** The clocks that move, and those whose tenant has something due by the clock and not by the real time. */
 export async function findClocksWithWork(sql: Sql): Promise<ClockPosition[]> {
   return await sql<ClockPosition[]>`
-    select c.tenant_id, extract(epoch from c.clock_offset)::float8 * 1000 as offset_ms,
+    select c.tenant_id, c.clock_offset::text, extract(epoch from c.clock_offset)::float8 * 1000 as offset_ms,
       c.advance_to is not null as is_advancing, c.advance_to is not null or ${areResourcesDue(sql)} as resources_due
     from test_clocks c
     where c.advance_to is not null or (c.clock_offset > '0' and (${areResourcesDue(sql)} or exists (
@@ -51,12 +52,13 @@ function areResourcesDue(sql: Sql | Tx): Fragment {
  * clock to its next deadline, once nothing is due and the work of the last step has ended. One transaction, under the
  * lock of the clock: one worker at a time has it, and the next one continues where it ended.
  *
- * `sandbox_due_at`: the next change that the sandbox has scheduled, by the clock of the tenant; null: none. Returns
- * whether the next pass should follow at once.
+ * `sandbox_due_at`: the next change that the sandbox has scheduled, by the clock of the tenant; null: none. The caller
+ * has run what is due at `clock_offset`: if another worker has moved the clock since, nothing happens. Returns whether
+ * the next pass should follow at once.
  */
 export async function moveTestClock(
   sql: Sql,
-  tenant_id: string,
+  { tenant_id, clock_offset }: Pick<ClockPosition, 'tenant_id' | 'clock_offset'>,
   rules: DeadlineRules,
   { limit, sandbox_due_at }: { limit: number; sandbox_due_at: string | null },
 ): Promise<boolean> {
@@ -68,8 +70,10 @@ export async function moveTestClock(
         ${areResourcesDue(tx)} as resources_due
       from test_clocks c where c.tenant_id = ${tenant_id} for update skip locked`
     if (clock === undefined) return false
+    if (clock.clock_offset !== clock_offset) return true
     if (clock.advance_to === null && clock.resources_due) await setResourcesDue(tx, clock, rules)
     const due = (await makeJobsDue(tx, clock, limit)) + (await makeDeliveriesDue(tx, clock, limit))
+    if (due > 0) await tx`update test_clocks set moved_at = now() where tenant_id = ${tenant_id}`
     if (due > 0 || clock.advance_to === null) return due >= limit
     if (!clock.has_waited && (await hasOpenWork(tx, tenant_id))) return false
     if (clock.has_arrived)
@@ -173,12 +177,15 @@ async function hasOpenWork(tx: Tx, tenant_id: string): Promise<boolean> {
       ) or exists (select from event_outbox o where o.tenant_id = ${tenant_id})
       or (not ${isPaused(tx`${sendDelivery.queue}`)} and exists (
         select from webhook_endpoints p
-        where p.tenant_id = ${tenant_id} and p.deleted_at is null and p.status = 'enabled' and exists (
-          select from webhook_due w
-          where w.tenant_id = p.tenant_id and w.endpoint_id = p.id and w.due_at <= now()
-            -- An ordered endpoint gets its next event only after all earlier ones.
-            and (not p.ordered or w.sequence = (
-              select min(f.sequence) from webhook_due f where f.tenant_id = p.tenant_id and f.endpoint_id = p.id)))
+        where p.tenant_id = ${tenant_id} and p.deleted_at is null and p.status = 'enabled' and case when p.ordered
+          -- An ordered endpoint gets its next event only after all earlier ones.
+          then (
+            select w.due_at <= now() from webhook_due w where w.tenant_id = p.tenant_id and w.endpoint_id = p.id
+            order by w.sequence limit 1)
+          else exists (
+            select from webhook_due w
+            where w.tenant_id = p.tenant_id and w.endpoint_id = p.id and w.due_at <= now())
+          end
       )) as has_work`
   return found!.has_work
 }

@@ -53,10 +53,10 @@ export async function advanceTestClock(sql: Sql, tenant_id: string, advance_to: 
     on conflict (tenant_id) do update
       set advance_to = excluded.advance_to, moved_at = now(), steps = 0, remaining = null
     where excluded.advance_to > now() + c.clock_offset
-      and (c.advance_to is null or excluded.advance_to >= c.advance_to)
+      and (c.advance_to is null or excluded.advance_to > c.advance_to)
     returning c.tenant_id`
   const clock = await findTestClock(sql, tenant_id)
-  if (accepted !== undefined) return clock
+  if (accepted !== undefined || isSameTime(clock.advance_to, advance_to)) return clock
   const [refused] = await sql<{ is_allowed: boolean }[]>`
     select ${is_allowed} as is_allowed from (values (${advance_to}::timestamptz)) a (advance_to)`
   if (refused!.is_allowed) throw aheadError(clock)
@@ -66,6 +66,10 @@ export async function advanceTestClock(sql: Sql, tenant_id: string, advance_to: 
     param: 'advance_to',
     details: [{ param: 'advance_to', message: problem }],
   })
+}
+
+function isSameTime(one: string | null, other: string): boolean {
+  return one !== null && Date.parse(one) === Date.parse(other)
 }
 
 function aheadError({ now, advance_to }: TestClock): AppError {

@@ -60,7 +60,7 @@ export async function cancelAbandonedInTestMode(
   limit: number,
 ): Promise<number> {
   const from = openVerificationsOf(sql, sql`${tenant_id}::uuid`)
-  const is_overdue = sql`${abandonedVerificationAt(sql, ttl_days)} <= now() + clock_offset(${tenant_id})`
+  const is_overdue = sql`${abandonedVerificationAt(sql, ttl_days)} <= now() + (select clock_offset(${tenant_id}))`
   return await cancelOverdue(sql, { from, is_overdue }, limit)
 }
 

@@ -81,7 +81,7 @@ async function pass(
   if (sandbox !== null && !(await sandbox.follow(tenant_id, offset_ms))) return INTERVAL_MS
   if (resources_due) await runDueResources(sql, tenant_id, rules)
   const sandbox_due_at = (await sandbox?.nextDueAt(tenant_id)) ?? null
-  if (await moveTestClock(sql, tenant_id, rules, { limit: BATCH_SIZE, sandbox_due_at })) return 0
+  if (await moveTestClock(sql, clock, rules, { limit: BATCH_SIZE, sandbox_due_at })) return 0
   return is_advancing ? MOVING_INTERVAL_MS : INTERVAL_MS
 }
 
