@@ -13,7 +13,7 @@ import {
   type Dashboard,
 } from '#test/browser.ts'
 import { freshKey } from '#test/client.ts'
-import { createPayment, eventually, paymentIn } from '#test/payments.ts'
+import { capturedPayment, createPayment, eventually, paymentIn, refund } from '#test/payments.ts'
 import { createPerson } from '#test/people.ts'
 import { verificationIn, verificationOf } from '#test/verifications.ts'
 
@@ -177,6 +177,37 @@ test('the button of a payment pays as its buyer, and the clock advances', async 
   })
   await page.getByRole('main').getByText('24 h', { exact: true }).waitFor()
   expect(await dialog.getByText(/^The clock moves to /).textContent()).toBe(announced)
+})
+
+test('an act that no worker has carried out yet is shown as accepted, not as done', async () => {
+  const { world } = dashboard
+  const { tenant_id } = await world.clientOf({ tenant: 'accepted' })
+  const shop = await world.clientOf({ tenant: 'accepted', mode: 'test' })
+  const person = await createPerson(world, { role: 'owner', tenant_id })
+  const payment = await capturedPayment(shop)
+  expect((await refund(shop, payment.id, { amount_minor: 100 })).status).toBe(201)
+  await createPayment(shop, { payment_method: undefined })
+  const page = await dashboard.open('/test/sandbox/payments', { as: person })
+  await page.route('**/api/sandbox/payments/*/dispute', (route) =>
+    route.fulfill({ status: 202, json: { id: payment.id } }),
+  )
+  const main = page.getByRole('main')
+  await main.getByRole('button', { name: 'Dispute', exact: true }).click()
+  const dialog = page.getByRole('dialog')
+  // The bank disputes what was captured and not refunded.
+  const money = ((payment.amount_captured_minor - 100) / 100).toFixed(2)
+  await dialog.getByText(new RegExp(`^Dispute the payment of .*${money}`)).waitFor()
+  await dialog.getByRole('button', { name: 'Dispute', exact: true }).click()
+  await dialog.getByText('It was accepted and is in progress.').waitFor()
+  expect(await dialog.getByText('The bank disputed the payment').count()).toBe(0)
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+
+  await main.getByRole('button', { name: 'Pay', exact: true }).click()
+  await dialog.getByText(/^Pay .* as the buyer\?$/).waitFor()
+  await dialog.getByLabel('Outcome').selectOption('failed')
+  await dialog.getByText(/^Fail the payment of .* as the buyer\?$/).waitFor()
+  expect(await dialog.getByText(/^Pay .* as the buyer/).count()).toBe(0)
+  await dialog.getByRole('button', { name: 'Fail payment' }).waitFor()
 })
 
 test('the link of a verification leads to the button that completes it', async () => {
