@@ -13,8 +13,16 @@ import {
   type Dashboard,
 } from '#test/browser.ts'
 import { freshKey } from '#test/client.ts'
-import { capturedPayment, createPayment, eventually, paymentIn, refund } from '#test/payments.ts'
+import {
+  authorizedPayment,
+  capturedPayment,
+  createPayment,
+  eventually,
+  paymentIn,
+  refund,
+} from '#test/payments.ts'
 import { createPerson } from '#test/people.ts'
+import { DAY_MS, passDays } from '#test/test-clocks.ts'
 import { verificationIn, verificationOf } from '#test/verifications.ts'
 
 let dashboard: Dashboard
@@ -34,6 +42,7 @@ const EMPTY_TABS = {
   Clock: 'Ahead by',
 }
 
+const HOUR_MS = 3_600_000
 const pathOf = (page: Page) => new URL(page.url()).pathname
 const switchMode = async (page: Page) => page.getByRole('switch', { name: 'Test mode' }).click()
 const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name })
@@ -208,6 +217,40 @@ test('an act that no worker has carried out yet is shown as accepted, not as don
   await dialog.getByText(/^Fail the payment of .* as the buyer\?$/).waitFor()
   expect(await dialog.getByText(/^Pay .* as the buyer/).count()).toBe(0)
   await dialog.getByRole('button', { name: 'Fail payment' }).waitFor()
+})
+
+test('deadlines are relative to the clock of test mode', async () => {
+  const { world } = dashboard
+  const { tenant_id } = await world.clientOf({ tenant: 'ahead' })
+  const shop = await world.clientOf({ tenant: 'ahead', mode: 'test' })
+  const person = await createPerson(world, { role: 'owner', tenant_id })
+  const clock_now = Date.parse((await passDays(shop, 30)).now)
+  const send_at = new Date(clock_now + HOUR_MS).toISOString()
+  const sms = { to: '+4915112345678', body: 'Shipped', send_at, idempotency_key: freshKey() }
+  const message = await shop.post('/v1/messages/sms', sms)
+  expect([message.status, message.body.status]).toEqual([201, 'scheduled'])
+  const page = await dashboard.open(`/test/messages/${message.body.id}`, { as: person })
+  await page.getByRole('main').getByText(/^in (1 hour|\d+ minutes)$/).waitFor()
+
+  const holds = [await authorizedPayment(shop), await authorizedPayment(shop)]
+  const lapses_at = Date.parse(holds[0].capture_before)
+  await page.goto(`${dashboard.url}/test/payments/${holds[0].id}`)
+  await page.getByRole('main').getByText(/^in [567] days$/).waitFor()
+  const days = (lapses_at - 12 * HOUR_MS - clock_now) / DAY_MS
+  const later = Date.parse((await passDays(shop, days)).now)
+  await page.goto(`${dashboard.url}/test/`)
+  const link = page.getByRole('link', { name: /holds lapse within a day/ })
+  await link.waitFor()
+  await eventually(async () => {
+    const address = new URL((await link.getAttribute('href'))!, dashboard.url)
+    const until = Date.parse(address.searchParams.get('capture_before_to')!)
+    expect(until).toBeGreaterThan(later + DAY_MS - HOUR_MS)
+  })
+  await page.getByRole('main').getByText(/^the first in 1\d hours$/).waitFor()
+  await link.click()
+  const table = page.getByRole('table', { name: 'Payments' })
+  await table.getByText(/^in 1\d hours$/).first().waitFor()
+  expect(await table.getByRole('row').count()).toBe(3)
 })
 
 test('the link of a verification leads to the button that completes it', async () => {

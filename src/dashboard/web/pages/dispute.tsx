@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { usePathParam } from '../address.ts'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
+import { ProcessorDeadline } from '../kit/Deadline.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
@@ -38,7 +39,7 @@ export function DisputePage() {
           facts={{
             Reason: ({ reason }) => (reason === null ? '–' : humanize(reason)),
             'Respond by': ({ closed_at, evidence_due_by }) =>
-              closed_at === null && <Instant at={evidence_due_by} none="No response is accepted" />,
+              closed_at === null && <ProcessorDeadline at={evidence_due_by} none="No response is accepted" />,
             Withdrawn: ({ amount_withdrawn_minor, currency }) => (
               <Money minor={amount_withdrawn_minor} currency={currency} />
             ),

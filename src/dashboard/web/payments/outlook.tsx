@@ -2,10 +2,11 @@
 import type { Dispute, Payment } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { useNow, formatInstant } from '../kit/Instant.tsx'
+import { formatInstant } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { toneClass } from '../kit/Status.tsx'
 import { humanize, type Tone } from '../kit/statuses.ts'
+import { useClockNow, useProcessorNow } from '../sandbox/clock.ts'
 import { useMay, useRolesThatMay, useSession } from '../session.tsx'
 import { useIsPaused } from '../operations/paused.ts'
 import { dueText } from '../timeline/parts.tsx'
@@ -22,7 +23,8 @@ export function PaymentOutlook({
   payment: Payment
   timeline: PaymentTimelineData | undefined
 }) {
-  const now = useNow()
+  const now = useClockNow()
+  const processor_now = useProcessorNow()
   const { is_operator } = useSession()
   const paused = useIsPaused('payments')
   const may_capture = useMay('capturePayment')
@@ -30,7 +32,9 @@ export function PaymentOutlook({
   const jobs = timeline?.jobs.filter((job) => job.run_at !== null && !isSettled(job, payment)) ?? []
   const lines = [
     ...jobs.map((job) => jobOutlook({ payment, timeline: timeline!, job, now, is_operator, paused })),
-    ...(jobs.length === 0 ? statusOutlook(payment, timeline, may_capture ? undefined : who_may) : []),
+    ...(jobs.length === 0
+      ? statusOutlook({ payment, timeline, processor_now, who_may: may_capture ? undefined : who_may })
+      : []),
     ...(timeline?.disputes ?? []).flatMap((dispute) => disputeOutlook(dispute)),
   ]
   return <Outlook lines={lines} />
@@ -71,6 +75,7 @@ export function jobOutlook({
   payment: Payment
   timeline: PaymentTimelineData
   job: TimelineJob
+  /** The time of the page's clock. */
   now: number
   is_operator: boolean
   /** Whether the queue of the job is paused. */
@@ -137,11 +142,17 @@ function JobLink({ id }: { id: string }) {
 }
 
 /** The outlook of a status. `who_may`: the roles that may act, if the reader's role may not. */
-function statusOutlook(
-  payment: Payment,
-  timeline: PaymentTimelineData | undefined,
-  who_may: string | undefined,
-): OutlookLine[] {
+function statusOutlook({
+  payment,
+  timeline,
+  processor_now,
+  who_may,
+}: {
+  payment: Payment
+  timeline: PaymentTimelineData | undefined
+  processor_now: number
+  who_may: string | undefined
+}): OutlookLine[] {
   const { status, failure, capture_before, amount_capturable_minor, currency, cancellation_reason } = payment
   const line = (tone: Tone, text: string): OutlookLine[] => [{ key: status, tone, text }]
   const amount = moneyOf(payment)
@@ -157,7 +168,7 @@ function statusOutlook(
   if (status === 'authorized') {
     const on_hold = formatMoney(amount_capturable_minor, currency)
     const until = capture_before === null ? '' : ` until ${formatInstant(capture_before)}`
-    const soon = capture_before !== null && Date.parse(capture_before) - Date.now() < 86_400_000
+    const soon = capture_before !== null && Date.parse(capture_before) - processor_now < 86_400_000
     const failed =
       failure === null ? '' : `The last request failed: ${failure.message} Nothing was captured. `
     const to_do =
