@@ -202,7 +202,7 @@ test('the sandbox belongs to test mode, and each of its acts needs a role and is
     ],
     ['sandbox.dispute', `payments/${UNKNOWN_ID}/dispute`, 'payment_not_found'],
     ['sandbox.fail', `payouts/${UNKNOWN_ID}/fail`, 'payout_not_found'],
-    ['sandbox.complete', `verifications/${UNKNOWN_ID}/complete`, 'kyc_not_found', { outcome: 'succeeded' }],
+    ['sandbox.complete', `kyc/${UNKNOWN_ID}/complete`, 'kyc_not_found', { outcome: 'succeeded' }],
   ]
   for (const [action, path, code, body] of acts) {
     const by_reader = await people['read-only'].post(`/api/sandbox/${path}`, body, TEST)
@@ -259,7 +259,7 @@ test('a person pays, disputes and answers as the buyer, the bank and the phone, 
 
   const verification = await verificationOf(shop)
   expect(new URL(verification.url).pathname).toMatch(/^\/test\/sandbox\/identity\//)
-  const complete = (outcome: string) => act(`verifications/${verification.id}/complete`, { outcome })
+  const complete = (outcome: string) => act(`kyc/${verification.id}/complete`, { outcome })
   expect((await complete('failed')).status).toBe(200)
   await eventually(async () =>
     expect((await shop.get(`/v1/compliance/kyc/${verification.id}`)).body).toMatchObject({
@@ -308,6 +308,18 @@ test('a user of several tenants opens test mode of the selected one', async ({ w
     tenant: { id: twin_id, slug: 'several-2' },
     role: 'read-only',
   })
+  // The link of a verification names no tenant: it is found in all tenants of the user, and in no others.
+  const shops = await Promise.all(
+    ['several-1', 'several-2', 'several-not'].map((tenant) => world.clientOf({ tenant, mode: 'test' })),
+  )
+  for (const [index, shop] of shops.entries()) {
+    const { id, url } = await verificationOf(shop)
+    const session = /\/(vs_\w+)\//.exec(url)![1]!
+    const linked = await browser.get(`/api/sandbox/kyc?session=${session}`, TEST)
+    if (index === 2) expect([linked.status, linked.body.error.code]).toEqual([404, 'kyc_not_found'])
+    else expect(linked.body).toEqual({ id, tenant_id: shop.tenant_id, tenant_name: expect.any(String) })
+    expect((await browser.get(`/api/sandbox/kyc?session=${session}`)).status).toBe(403)
+  }
   // A write without the tenant header is ambiguous.
   const write = await browser.post('/api/v1/customers', { name: 'Ada' }, TEST)
   expect([write.status, write.body.error.param]).toEqual([400, 'x-sluice-tenant'])

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { requireResource } from '#api/refusals.ts'
 import { nextPage } from '#api/route.ts'
 import { CHANNELS } from '#core/addresses.ts'
+import { IDENTITY } from '#core/config/providers.ts'
 import { dateTime } from '#core/time.ts'
 import type { AuditSubject } from '#domain/people/audit-target.ts'
 import { requireMember, requireTestMode, type DashboardContext } from '../context.ts'
@@ -15,6 +16,7 @@ import {
   INBOX_STATUSES,
   type InboxEntry,
   type InboxEntryDetails,
+  type LinkedVerification,
   type SandboxResult,
 } from '../sandbox.ts'
 
@@ -41,6 +43,14 @@ const inboxQuery = z.strictObject({
   before: dateTime.optional(),
   limit: z.coerce.number().int().min(1).max(100).default(25),
 })
+/** `session`: the provider's id of a verification, from its link. */
+const linkQuery = z.strictObject({ session: z.string().regex(IDENTITY.reference).max(255) })
+const linkedVerificationSchema = z.object({
+  id: z.uuid(),
+  /** The id of the tenant in test mode. */
+  tenant_id: z.uuid(),
+  tenant_name: z.string(),
+}) satisfies z.ZodType<LinkedVerification>
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 /** As long as the body of an SMS. */
 const replyBody = z.strictObject({ text: z.string().trim().min(1).max(1600) })
@@ -76,6 +86,18 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
       const { tenant } = requireTestMode(request)
       const message = await sandbox.findInboxMessage(request.sql, tenant.id, request.params.id)
       return requireResource(message, 'message_not_found')
+    },
+  )
+  app.get(
+    '/api/sandbox/kyc',
+    {
+      schema: { querystring: linkQuery, response: { 200: linkedVerificationSchema } },
+      config: { audit_action: 'findLinkedVerification' },
+    },
+    async (request) => {
+      const user = requireTestMode(request)
+      const linked = await sandbox.findLinkedVerification(request.sql, user, request.query.session)
+      return requireResource(linked, 'kyc_not_found')
     },
   )
 
@@ -135,7 +157,7 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
     },
   )
   app.post(
-    '/api/sandbox/verifications/:id/complete',
+    '/api/sandbox/kyc/:id/complete',
     { schema: { params, body: outcomeBody, response: ACT_RESPONSES } },
     async (request, reply) => {
       const { id } = request.params

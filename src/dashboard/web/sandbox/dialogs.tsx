@@ -110,7 +110,7 @@ export function CompleteVerificationDialog({
             : 'The provider refuses it, and the verification waits for the person again, with the reason.'}
         </>
       }
-      act={() => sendAct('POST', `/sandbox/verifications/${id}/complete`, { outcome })}
+      act={() => sendAct('POST', `/sandbox/kyc/${id}/complete`, { outcome })}
       unknown={UNKNOWN_ACT}
       onSettled={() =>
         invalidate('/v1/compliance', '/v1/customers', '/v1/recipients', '/v1/merchants', '/timelines')
