@@ -213,7 +213,7 @@ test('the sandbox belongs to test mode, and each of its acts needs a role and is
     const in_live_mode = await people.developer.post(`/api/sandbox/${path}`, body)
     expect([path, in_live_mode.body.error]).toMatchObject([
       path,
-      { code: 'forbidden', message: 'The sandbox belongs to test mode.' },
+      { code: 'test_mode_only', message: 'The sandbox belongs to test mode.' },
     ])
     const before = await entriesOf(world, people.developer)
     const answer = await people.developer.post(`/api/sandbox/${path}`, body, TEST)

@@ -8,7 +8,7 @@ import { CHANNELS } from '#core/addresses.ts'
 import { IDENTITY } from '#core/config/providers.ts'
 import { dateTime } from '#core/time.ts'
 import type { AuditSubject } from '#domain/people/audit-target.ts'
-import { requireMember, requireTestMode, type DashboardContext } from '../context.ts'
+import { requireMember, requireTestTenant, type DashboardContext } from '../context.ts'
 import { recordAct } from '../on-record.ts'
 import { assertAllowed } from '../roles.ts'
 import {
@@ -71,7 +71,7 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
     },
     async (request, reply) => {
       const { query, sql, url } = request
-      const entries = await sandbox.listInbox(sql, requireTestMode(request).tenant.id, query)
+      const entries = await sandbox.listInbox(sql, requireTestTenant(request).tenant.id, query)
       reply.headers(nextPage(url, query.limit, entries))
       return entries
     },
@@ -83,7 +83,7 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
       config: { audit_action: 'readInboxMessage' },
     },
     async (request) => {
-      const { tenant } = requireTestMode(request)
+      const { tenant } = requireTestTenant(request)
       const message = await sandbox.findInboxMessage(request.sql, tenant.id, request.params.id)
       return requireResource(message, 'message_not_found')
     },
@@ -95,7 +95,7 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
       config: { audit_action: 'findLinkedVerification' },
     },
     async (request) => {
-      const user = requireTestMode(request)
+      const user = requireTestTenant(request)
       const linked = await sandbox.findLinkedVerification(request.sql, user, request.query.session)
       return requireResource(linked, 'kyc_not_found')
     },
@@ -108,7 +108,7 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
     { id, ...of }: { action: string; subject: AuditSubject; id: string },
     run: (tenant_id: string) => Promise<SandboxResult>,
   ): Promise<FastifyReply> {
-    const { id: tenant_id } = requireTestMode(request).tenant
+    const { id: tenant_id } = requireTestTenant(request).tenant
     assertAllowed(requireMember(request).role, 'sandbox.use')
     await recordAct(context, request, reply, tenant_id, { ...of, subject_id: id })
     const { finished } = await run(tenant_id)

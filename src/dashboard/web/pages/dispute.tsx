@@ -13,10 +13,12 @@ import { disputeOutlook, Outlook } from '../payments/outlook.tsx'
 import { useTimelineChild, usePaymentTimeline } from '../payments/timeline.ts'
 import { PaymentTimeline } from '../payments/PaymentTimeline.tsx'
 import { moneyOf } from '../payments/texts.ts'
+import { useIsInSandbox } from '../sandbox/acts.ts'
 
 export function DisputePage() {
   const id = usePathParam('id')
   const query = useTimelineChild<Dispute>(`/v1/disputes/${id}`)
+  const in_sandbox = useIsInSandbox()
   const { payment, timeline } = usePaymentTimeline(query.data?.payment_id)
   return (
     <RowPage
@@ -31,8 +33,8 @@ export function DisputePage() {
         </>
       )}
       status={({ status }) => ({ status })}
-      description="Opened by the buyer's bank. Respond in the processor's dashboard."
-      head={(dispute) => <Outlook lines={disputeOutlook(dispute, { with_link: false })} />}
+      description={`Opened by the buyer's bank. ${in_sandbox ? 'The sandbox takes no response.' : "Respond in the processor's dashboard."}`}
+      head={(dispute) => <Outlook lines={disputeOutlook(dispute, { in_sandbox, with_link: false })} />}
       main={
         <Facts
           of={query.data}

@@ -6,6 +6,7 @@ import { formatInstant } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { toneClass } from '../kit/Status.tsx'
 import { humanize, type Tone } from '../kit/statuses.ts'
+import { useIsInSandbox } from '../sandbox/acts.ts'
 import { useClockNow, useProcessorNow } from '../sandbox/clock.ts'
 import { useMay, useRolesThatMay, useSession } from '../session.tsx'
 import { useIsPaused } from '../operations/paused.ts'
@@ -25,6 +26,7 @@ export function PaymentOutlook({
 }) {
   const now = useClockNow()
   const processor_now = useProcessorNow()
+  const in_sandbox = useIsInSandbox()
   const { is_operator } = useSession()
   const paused = useIsPaused('payments')
   const may_capture = useMay('capturePayment')
@@ -35,7 +37,7 @@ export function PaymentOutlook({
     ...(jobs.length === 0
       ? statusOutlook({ payment, timeline, processor_now, who_may: may_capture ? undefined : who_may })
       : []),
-    ...(timeline?.disputes ?? []).flatMap((dispute) => disputeOutlook(dispute)),
+    ...(timeline?.disputes ?? []).flatMap((dispute) => disputeOutlook(dispute, { in_sandbox })),
   ]
   return <Outlook lines={lines} />
 }
@@ -202,8 +204,14 @@ function statusOutlook({
   return []
 }
 
-/** The outlook of a dispute. Closed disputes have none on the page of the payment. */
-export function disputeOutlook(dispute: Dispute, { with_link = true } = {}): OutlookLine[] {
+/**
+ * The outlook of a dispute. Closed disputes have none on the page of the payment. `in_sandbox`: the processor is the
+ * sandbox, which has no dashboard.
+ */
+export function disputeOutlook(
+  dispute: Dispute,
+  { in_sandbox, with_link = true }: { in_sandbox: boolean; with_link?: boolean },
+): OutlookLine[] {
   const { id, status, reason, closed_at, evidence_due_by } = dispute
   if (closed_at !== null) {
     if (with_link) return []
@@ -216,11 +224,15 @@ export function disputeOutlook(dispute: Dispute, { with_link = true } = {}): Out
     return [{ key: id, tone: 'idle', text: `The dispute of ${moneyOf(dispute)} ${ended}.` }]
   }
   const reason_text = reason === null ? '' : ` (${humanize(reason).toLowerCase()})`
-  const until = evidence_due_by === null ? '' : ` by ${formatInstant(evidence_due_by)}`
+  const due = evidence_due_by && formatInstant(evidence_due_by)
+  const until = due === null ? '' : ` by ${due}`
+  const to_do = in_sandbox
+    ? `The sandbox takes no response: the dispute is lost${due === null ? '' : ` after ${due}`}.`
+    : `Respond in the processor's dashboard${until}, or it is lost.`
   const text = {
-    needs_response: `The buyer's bank disputes ${moneyOf(dispute)}${reason_text}. Respond in the processor's dashboard${until}, or it is lost.`,
+    needs_response: `The buyer's bank disputes ${moneyOf(dispute)}${reason_text}. ${to_do}`,
     under_review: `The buyer's bank is deciding the dispute of ${moneyOf(dispute)}. You need not do anything.`,
-    warning: `The buyer's bank is inquiring about ${moneyOf(dispute)}${reason_text}. No money was taken. Respond in the processor's dashboard${until}.`,
+    warning: `The buyer's bank is inquiring about ${moneyOf(dispute)}${reason_text}. No money was taken. ${in_sandbox ? 'The sandbox takes no response.' : `Respond in the processor's dashboard${until}.`}`,
     lost: `The dispute of ${moneyOf(dispute)} was lost. The bank has not closed it yet.`,
     won: `The dispute of ${moneyOf(dispute)} was won.`,
   }[status]

@@ -6,7 +6,7 @@ import { actResponse, type ActResponse } from '../kit/ActResult.tsx'
 import { useNow } from '../kit/Instant.tsx'
 import { MODE } from '../mode.ts'
 import { answerKey, invalidate } from '../queries.ts'
-import { useSession } from '../session.tsx'
+import { useIsInSandbox } from './acts.ts'
 
 export type TestClock = Answers['GET /v1/test_clock']
 
@@ -39,7 +39,7 @@ function useClockOffset(): number {
 /** How far the processor's clock is ahead, in ms. A test account of the processor has the real time. */
 export function useProcessorOffset(): number {
   const offset_ms = useClockOffset()
-  return useSession().has_sandbox_processor ? offset_ms : 0
+  return useIsInSandbox() ? offset_ms : 0
 }
 
 /** The time of the page's clock in ms, which deadlines are compared with. In live mode: the real time. */
