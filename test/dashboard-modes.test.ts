@@ -192,19 +192,20 @@ test('the sandbox belongs to test mode, and each of its acts needs a role and is
     'read-only': await signedInAs(world, { role: 'read-only', tenant_id }),
   }
   await openTestMode(people.developer, tenant_id)
-  const acts: [action: string, path: string, code: string, body?: object][] = [
-    ['sandbox.reply', `messages/${UNKNOWN_ID}/reply`, 'message_not_found', { text: 'STOP' }],
+  const acts: [action: string, subject: string, path: string, code: string, body?: object][] = [
+    ['sandbox.reply', 'message', `messages/${UNKNOWN_ID}/reply`, 'message_not_found', { text: 'STOP' }],
     [
       'sandbox.authenticate',
+      'payment',
       `payments/${UNKNOWN_ID}/authenticate`,
       'payment_not_found',
       { outcome: 'succeeded' },
     ],
-    ['sandbox.dispute', `payments/${UNKNOWN_ID}/dispute`, 'payment_not_found'],
-    ['sandbox.fail', `payouts/${UNKNOWN_ID}/fail`, 'payout_not_found'],
-    ['sandbox.complete', `kyc/${UNKNOWN_ID}/complete`, 'kyc_not_found', { outcome: 'succeeded' }],
+    ['sandbox.dispute', 'payment', `payments/${UNKNOWN_ID}/dispute`, 'payment_not_found'],
+    ['sandbox.fail', 'payout', `payouts/${UNKNOWN_ID}/fail`, 'payout_not_found'],
+    ['sandbox.complete', 'kyc', `kyc/${UNKNOWN_ID}/complete`, 'kyc_not_found', { outcome: 'succeeded' }],
   ]
-  for (const [action, path, code, body] of acts) {
+  for (const [action, subject, path, code, body] of acts) {
     const by_reader = await people['read-only'].post(`/api/sandbox/${path}`, body, TEST)
     expect([path, by_reader.body.error]).toMatchObject([
       path,
@@ -220,9 +221,13 @@ test('the sandbox belongs to test mode, and each of its acts needs a role and is
     expect([path, answer.status, answer.body.error.code]).toEqual([path, 404, code])
     const [request, outcome] = (await entriesOf(world, people.developer)).slice(before.length)
     expect([request, outcome]).toMatchObject([{ action }, { action, details: { status: 404 } }])
+    const subjects = await world.sql`
+      select subject, subject_id from audit_entries
+      where actor = ${people.developer.email} and action = ${action} and answers is null`
+    expect([path, ...subjects]).toEqual([path, { subject, subject_id: UNKNOWN_ID }])
   }
   expect((await people.developer.get('/api/sandbox/messages')).status).toBe(403)
-  const bad = await people.developer.post(`/api/sandbox/${acts[1]![1]}`, { outcome: 'maybe' }, TEST)
+  const bad = await people.developer.post(`/api/sandbox/${acts[1]![2]}`, { outcome: 'maybe' }, TEST)
   expect(bad.status).toBe(400)
 })
 
