@@ -12,7 +12,7 @@ async function modeAt(pathname: string): Promise<typeof import('../src/dashboard
 
 test('the path of an address selects the mode', async () => {
   const paths = ['/test', '/test/payments', '/', '/testing', '/payments/test']
-  const modes = []
+  const modes: string[] = []
   for (const path of paths) modes.push((await modeAt(path)).MODE)
   expect(modes).toEqual(['test', 'test', 'live', 'live', 'live'])
 })

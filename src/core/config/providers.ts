@@ -108,7 +108,7 @@ export const TEST_KEYS = { [PAYMENTS.provider]: 'STRIPE_TEST_SECRET_KEY' } as co
 /** Whether the sandbox is the processor of test mode; otherwise a test account of the processor is. */
 export function hasSandboxProcessor(
   config: Partial<Record<(typeof TEST_KEYS)[keyof typeof TEST_KEYS], unknown>>,
-) {
+): boolean {
   return config[TEST_KEYS[PAYMENTS.provider]] === undefined
 }
 

@@ -34,7 +34,7 @@ export function AuthenticateDialog({ payment, ...dialog }: SandboxDialog & { pay
       act={() => sendAct('POST', `/sandbox/payments/${payment.id}/authenticate`, { outcome })}
       unknown={UNKNOWN_ACT}
       onSettled={() => invalidate('/v1/payments', '/timelines')}
-      outcome={(result) => <SandboxResult of={result} done="The buyer answered" />}
+      outcome={(result) => <SandboxActOutcome of={result} done="The buyer answered" />}
     >
       <NativeSelect
         label="Outcome"
@@ -59,7 +59,7 @@ export function DisputeDialog({ payment, ...dialog }: SandboxDialog & { payment:
       act={() => sendAct('POST', `/sandbox/payments/${payment.id}/dispute`)}
       unknown={UNKNOWN_ACT}
       onSettled={() => invalidate('/v1/payments', '/v1/disputes', '/v1/wallet', '/timelines')}
-      outcome={(result) => <SandboxResult of={result} done="The bank disputed the payment" />}
+      outcome={(result) => <SandboxActOutcome of={result} done="The bank disputed the payment" />}
     />
   )
 }
@@ -81,7 +81,7 @@ export function FailPayoutInSandboxDialog({ payout: now, ...dialog }: SandboxDia
       act={() => sendAct('POST', `/sandbox/payouts/${payout.id}/fail`)}
       unknown={UNKNOWN_ACT}
       onSettled={() => invalidate('/v1/payouts', '/v1/wallet', '/timelines')}
-      outcome={(result) => <SandboxResult of={result} done="The bank refused the payout" />}
+      outcome={(result) => <SandboxActOutcome of={result} done="The bank refused the payout" />}
     />
   )
 }
@@ -115,7 +115,7 @@ export function CompleteVerificationDialog({
       onSettled={() =>
         invalidate('/v1/compliance', '/v1/customers', '/v1/recipients', '/v1/merchants', '/timelines')
       }
-      outcome={(result) => <SandboxResult of={result} done="The provider checked the document" />}
+      outcome={(result) => <SandboxActOutcome of={result} done="The provider checked the document" />}
     >
       <NativeSelect
         label="Outcome"
@@ -142,7 +142,7 @@ export function ReplyDialog({ id, phone, ...dialog }: SandboxDialog & { id: stri
       act={() => sendAct('POST', `/sandbox/messages/${id}/reply`, { text: text.trim() })}
       unknown={UNKNOWN_ACT}
       onSettled={() => invalidate('/v1/messages', '/sandbox/messages')}
-      outcome={(result) => <SandboxResult of={result} done="The phone sent the answer" />}
+      outcome={(result) => <SandboxActOutcome of={result} done="The phone sent the answer" />}
     >
       {(errorOf) => (
         <Textarea
@@ -161,7 +161,7 @@ export function ReplyDialog({ id, phone, ...dialog }: SandboxDialog & { id: stri
 }
 
 /** `done`: what the sandbox did. The notification about it arrives soon after. */
-function SandboxResult({ of, done }: { of: ActResponse<unknown>; done: string }) {
+function SandboxActOutcome({ of, done }: { of: ActResponse<unknown>; done: string }) {
   return (
     <ActResultText of={of}>
       {done}. The status changes when the notification about it is applied.
