@@ -314,17 +314,18 @@ test('a user of several tenants opens test mode of the selected one', async ({ w
     role: 'read-only',
   })
   // The link of a verification names no tenant: it is found in all tenants of the user, and in no others.
-  const shops = await Promise.all(
-    ['several-1', 'several-2', 'several-not'].map((tenant) => world.clientOf({ tenant, mode: 'test' })),
-  )
-  for (const [index, shop] of shops.entries()) {
+  const linkOf = async (tenant: string) => {
+    const shop = await world.clientOf({ tenant, mode: 'test' })
     const { id, url } = await verificationOf(shop)
-    const session = /\/(vs_\w+)\//.exec(url)![1]!
-    const linked = await browser.get(`/api/sandbox/kyc?session=${session}`, TEST)
-    if (index === 2) expect([linked.status, linked.body.error.code]).toEqual([404, 'kyc_not_found'])
-    else expect(linked.body).toEqual({ id, tenant_id: shop.tenant_id, tenant_name: expect.any(String) })
-    expect((await browser.get(`/api/sandbox/kyc?session=${session}`)).status).toBe(403)
+    const path = `/api/sandbox/kyc?session=${/\/(vs_\w+)\//.exec(url)![1]!}`
+    return { path, linked: { id, tenant_id: shop.tenant_id, tenant_name: expect.any(String) } }
   }
+  for (const { path, linked } of [await linkOf('several-1'), await linkOf('several-2')]) {
+    expect((await browser.get(path, TEST)).body).toEqual(linked)
+    expect((await browser.get(path)).body.error.code).toBe('test_mode_only')
+  }
+  const foreign = await browser.get((await linkOf('several-not')).path, TEST)
+  expect([foreign.status, foreign.body.error.code]).toEqual([404, 'kyc_not_found'])
   // A write without the tenant header is ambiguous.
   const write = await browser.post('/api/v1/customers', { name: 'Ada' }, TEST)
   expect([write.status, write.body.error.param]).toEqual([400, 'x-sluice-tenant'])

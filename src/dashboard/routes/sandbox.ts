@@ -63,43 +63,7 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
   const { sandbox } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
-  app.get(
-    '/api/sandbox/messages',
-    {
-      schema: { querystring: inboxQuery, response: { 200: z.array(inboxEntrySchema) } },
-      config: { audit_action: 'listInbox' },
-    },
-    async (request, reply) => {
-      const { query, sql, url } = request
-      const entries = await sandbox.listInbox(sql, requireTestTenant(request).tenant.id, query)
-      reply.headers(nextPage(url, query.limit, entries))
-      return entries
-    },
-  )
-  app.get(
-    '/api/sandbox/messages/:id',
-    {
-      schema: { params, response: { 200: inboxMessageSchema } },
-      config: { audit_action: 'readInboxMessage' },
-    },
-    async (request) => {
-      const { tenant } = requireTestTenant(request)
-      const message = await sandbox.findInboxMessage(request.sql, tenant.id, request.params.id)
-      return requireResource(message, 'message_not_found')
-    },
-  )
-  app.get(
-    '/api/sandbox/kyc',
-    {
-      schema: { querystring: linkQuery, response: { 200: linkedVerificationSchema } },
-      config: { audit_action: 'findLinkedVerification' },
-    },
-    async (request) => {
-      const user = requireTestTenant(request)
-      const linked = await sandbox.findLinkedVerification(request.sql, user, request.query.session)
-      return requireResource(linked, 'kyc_not_found')
-    },
-  )
+  sandboxReads(root, context)
 
   /** Records the act and runs it. The answer is 202 if the sandbox has accepted but not finished it. */
   async function act(
@@ -165,6 +129,48 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
       return await act(request, reply, of, (tenant_id) =>
         sandbox.completeVerification(tenant_id, id, request.body.outcome),
       )
+    },
+  )
+}
+
+/** The inbox, and the verification of a link. */
+function sandboxReads(root: FastifyInstance, { sandbox }: DashboardContext): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  app.get(
+    '/api/sandbox/messages',
+    {
+      schema: { querystring: inboxQuery, response: { 200: z.array(inboxEntrySchema) } },
+      config: { audit_action: 'listInbox' },
+    },
+    async (request, reply) => {
+      const { query, sql, url } = request
+      const entries = await sandbox.listInbox(sql, requireTestTenant(request).tenant.id, query)
+      reply.headers(nextPage(url, query.limit, entries))
+      return entries
+    },
+  )
+  app.get(
+    '/api/sandbox/messages/:id',
+    {
+      schema: { params, response: { 200: inboxMessageSchema } },
+      config: { audit_action: 'readInboxMessage' },
+    },
+    async (request) => {
+      const { tenant } = requireTestTenant(request)
+      const message = await sandbox.findInboxMessage(request.sql, tenant.id, request.params.id)
+      return requireResource(message, 'message_not_found')
+    },
+  )
+  app.get(
+    '/api/sandbox/kyc',
+    {
+      schema: { querystring: linkQuery, response: { 200: linkedVerificationSchema } },
+      config: { audit_action: 'findLinkedVerification' },
+    },
+    async (request) => {
+      const user = requireTestTenant(request)
+      const linked = await sandbox.findLinkedVerification(request.sql, user, request.query.session)
+      return requireResource(linked, 'kyc_not_found')
     },
   )
 }

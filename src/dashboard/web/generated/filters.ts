@@ -155,7 +155,6 @@ export const LIST_FILTERS = {
   '/timelines/{id}': { since: 'date-time' },
   '/events': { type: 'string', subject_id: 'string' },
   '/sandbox/messages': { channel: ['email', 'sms'], to: 'string' },
-  '/sandbox/kyc': { session: 'string' },
   '/ops/drifts': {
     state: ['unknown', 'stale', 'differs', 'orphan'],
     subject: ['payment', 'refund', 'dispute', 'payout', 'top_up', 'kyc'],
