@@ -7,14 +7,21 @@ import {
   checkContrast,
   checkPageWidth,
   createDashboard,
-  fetchInPage,
   PHONE,
   signInByPage,
   type Dashboard,
 } from '#test/browser.ts'
 import { freshKey } from '#test/client.ts'
-import { createPayment, eventually, paymentIn } from '#test/payments.ts'
+import {
+  authorizedPayment,
+  capturedPayment,
+  createPayment,
+  eventually,
+  paymentIn,
+  refund,
+} from '#test/payments.ts'
 import { createPerson } from '#test/people.ts'
+import { DAY_MS, passDays } from '#test/test-clocks.ts'
 import { verificationIn, verificationOf } from '#test/verifications.ts'
 
 let dashboard: Dashboard
@@ -34,6 +41,7 @@ const EMPTY_TABS = {
   Clock: 'Ahead by',
 }
 
+const HOUR_MS = 3_600_000
 const pathOf = (page: Page) => new URL(page.url()).pathname
 const switchMode = async (page: Page) => page.getByRole('switch', { name: 'Test mode' }).click()
 const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name })
@@ -124,15 +132,22 @@ test('a link to test mode creates the twin for a person who opens it first, and 
 
 test('pages of operators have no mode, and a link to a twin opens test mode', async () => {
   const { world } = dashboard
-  const { tenant_id: twin_id } = await world.clientOf({ tenant: 'acme', mode: 'test' })
+  const twin = await world.clientOf({ tenant: 'acme', mode: 'test' })
+  const payment = await authorizedPayment(twin)
+  const [job] = await world.sql<{ id: string }[]>`
+    select id from jobs where tenant_id = ${twin.tenant_id} and resource_id = ${payment.id}`
   const page = await dashboard.open('/test/ops/queues', { as: 'operator' })
   await page.waitForURL(`${dashboard.url}/ops/queues`)
   await heading(page, 'Queues').waitFor()
   expect(await frameOf(page)).toBeUndefined()
-  const selected = await fetchInPage(page, 'POST', '/api/session/tenant', { tenant_id: twin_id })
-  expect(selected.body).toEqual({ tenant_id: twin_id, mode: 'test' })
-  await page.goto(`${dashboard.url}/test/`)
-  await heading(page, 'Overview').waitFor()
+  await page.goto(`${dashboard.url}/ops/jobs/${job!.id}`)
+  await page
+    .getByRole('main')
+    .getByRole('button', { name: /^Open payment/ })
+    .click()
+  await page.waitForURL(`${dashboard.url}/test/payments/${payment.id}`)
+  await page.getByText(WORD).waitFor()
+  expect(await frameOf(page)).toBe(FRAME)
   const links = page.getByRole('navigation', { name: 'Main' }).getByRole('link')
   const titles = await links.allTextContents()
   expect(titles).toContain('Sandbox')
@@ -179,23 +194,125 @@ test('the button of a payment pays as its buyer, and the clock advances', async 
   expect(await dialog.getByText(/^The clock moves to /).textContent()).toBe(announced)
 })
 
-test('the link of a verification leads to the button that completes it', async () => {
+test('an act that no worker has carried out yet is shown as accepted, not as done', async () => {
+  const { world } = dashboard
+  const { tenant_id } = await world.clientOf({ tenant: 'accepted' })
+  const shop = await world.clientOf({ tenant: 'accepted', mode: 'test' })
+  const person = await createPerson(world, { role: 'owner', tenant_id })
+  const payment = await capturedPayment(shop)
+  // On a busy machine, the answer is 202.
+  expect([201, 202]).toContain((await refund(shop, payment.id, { amount_minor: 100 })).status)
+  await createPayment(shop, { payment_method: undefined })
+  const page = await dashboard.open('/test/sandbox/payments', { as: person })
+  await page.route('**/api/sandbox/payments/*/dispute', (route) =>
+    route.fulfill({ status: 202, json: { id: payment.id } }),
+  )
+  const main = page.getByRole('main')
+  await main.getByRole('button', { name: 'Dispute', exact: true }).click()
+  const dialog = page.getByRole('dialog')
+  // The bank disputes what was captured and not refunded.
+  const money = ((payment.amount_captured_minor - 100) / 100).toFixed(2)
+  await dialog.getByText(new RegExp(`^Dispute the payment of .*${money}`)).waitFor()
+  await dialog.getByRole('button', { name: 'Dispute', exact: true }).click()
+  await dialog.getByText('It was accepted and is in progress.').waitFor()
+  expect(await dialog.getByText('The bank disputed the payment').count()).toBe(0)
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+
+  await main.getByRole('button', { name: 'Pay', exact: true }).click()
+  await dialog.getByText(/^Pay .* as the buyer\?$/).waitFor()
+  await dialog.getByLabel('Outcome').selectOption('failed')
+  await dialog.getByText(/^Fail the payment of .* as the buyer\?$/).waitFor()
+  expect(await dialog.getByText(/^Pay .* as the buyer/).count()).toBe(0)
+  await dialog.getByRole('button', { name: 'Fail payment' }).waitFor()
+})
+
+test('deadlines are relative to the clock of test mode', async () => {
+  const { world } = dashboard
+  const { tenant_id } = await world.clientOf({ tenant: 'ahead' })
+  const shop = await world.clientOf({ tenant: 'ahead', mode: 'test' })
+  const person = await createPerson(world, { role: 'owner', tenant_id })
+  const clock_now = Date.parse((await passDays(shop, 30)).now)
+  const send_at = new Date(clock_now + HOUR_MS).toISOString()
+  const sms = { to: '+4915112345678', body: 'Shipped', send_at, idempotency_key: freshKey() }
+  const message = await shop.post('/v1/messages/sms', sms)
+  expect([message.status, message.body.status]).toEqual([201, 'scheduled'])
+  const page = await dashboard.open(`/test/messages/${message.body.id}`, { as: person })
+  await page
+    .getByRole('main')
+    .getByText(/^in (1 hour|\d+ minutes)$/)
+    .waitFor()
+
+  const holds = [await authorizedPayment(shop), await authorizedPayment(shop)]
+  const lapses_at = Date.parse(holds[0].capture_before)
+  await page.goto(`${dashboard.url}/test/payments/${holds[0].id}`)
+  await page
+    .getByRole('main')
+    .getByText(/^in [567] days$/)
+    .waitFor()
+  const days = (lapses_at - 12 * HOUR_MS - clock_now) / DAY_MS
+  const later = Date.parse((await passDays(shop, days)).now)
+  await page.goto(`${dashboard.url}/test/`)
+  const link = page.getByRole('link', { name: /holds lapse within a day/ })
+  await link.waitFor()
+  await eventually(async () => {
+    const address = new URL((await link.getAttribute('href'))!, dashboard.url)
+    const until = Date.parse(address.searchParams.get('capture_before_to')!)
+    expect(until).toBeGreaterThan(later + DAY_MS - HOUR_MS)
+  })
+  await page
+    .getByRole('main')
+    .getByText(/^the first in 1\d hours$/)
+    .waitFor()
+  await link.click()
+  const table = page.getByRole('table', { name: 'Payments' })
+  await table
+    .getByText(/^in 1\d hours$/)
+    .first()
+    .waitFor()
+  expect(await table.getByRole('row').count()).toBe(3)
+})
+
+test('the link of a verification opens that verification, with the button that completes it', async () => {
   const { world } = dashboard
   const { tenant_id } = await world.clientOf({ tenant: 'verified' })
   const shop = await world.clientOf({ tenant: 'verified', mode: 'test' })
   const person = await createPerson(world, { role: 'support', tenant_id })
   const verification = await verificationOf(shop)
+  await verificationOf(shop)
   const { pathname, search } = new URL(verification.url)
   const page = await dashboard.open(`${pathname}${search}`, { as: person })
-  await heading(page, 'Verifications · Sandbox').waitFor()
-  await page.getByRole('main').getByRole('button', { name: 'Complete verification' }).click()
+  await page.waitForURL(`**/test/compliance/${verification.id}`)
+  const main = page.getByRole('main')
+  await main.getByRole('button', { name: 'Complete verification' }).click()
   const dialog = page.getByRole('dialog')
   await checkAccessible(page)
   await dialog.getByRole('button', { name: 'Complete verification' }).click()
   await verificationIn(shop, verification.id, 'approved')
   await dialog.getByRole('button', { name: 'Close' }).last().click()
-  await page.getByRole('table').getByText('Approved').waitFor()
-  expect(await page.getByRole('main').getByRole('button', { name: 'Complete verification' }).count()).toBe(0)
+  await main.getByText('Approved by the provider.').first().waitFor()
+  expect(await main.getByRole('button', { name: 'Complete verification' }).count()).toBe(0)
+})
+
+test('the link of a verification of another tenant names that tenant and opens it there', async () => {
+  const { world } = dashboard
+  const first = await world.clientOf({ tenant: 'first-of-two' })
+  const second = await world.clientOf({ tenant: 'second-of-two' })
+  const shop = await world.clientOf({ tenant: 'second-of-two', mode: 'test' })
+  const stranger_shop = await world.clientOf({ tenant: 'of-strangers', mode: 'test' })
+  const person = await createPerson(world, { role: 'owner', tenant_id: first.tenant_id })
+  await world.sql`
+    insert into members (tenant_id, user_id, role) values (${second.tenant_id}, ${person.user_id}, 'support')`
+  const [verification, of_stranger] = [await verificationOf(shop), await verificationOf(stranger_shop)]
+  const { pathname, search } = new URL(verification.url)
+  const page = await dashboard.open(`${pathname}${search}`, { as: person, expects: [/status of 404/] })
+  await page.getByRole('heading', { name: /^This verification belongs to second-of-two/i }).waitFor()
+  await checkAccessible(page)
+  await page.getByRole('button', { name: /^Open it in / }).click()
+  await page.waitForURL(`**/test/compliance/${verification.id}`)
+  await page.getByRole('button', { name: 'Complete verification' }).waitFor()
+
+  await page.goto(`${dashboard.url}${new URL(of_stranger.url).pathname}`)
+  await heading(page, 'There is no such verification').waitFor()
 })
 
 test('a page of the sandbox in live mode leads to test mode', async () => {

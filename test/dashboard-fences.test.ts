@@ -544,7 +544,7 @@ test('an entry of the audit log names the resource whose id is in the path', asy
     ...(await dashboardRoutes()).map(({ url: path }) => path),
   ].filter((path) => path.includes('/:'))
   const subjects = new Map(paths.map((path) => [path.replace(/\/:.*/, ''), subjectOfPath(path).subject]))
-  expect(Object.fromEntries(subjects)).toEqual({
+  expect(Object.fromEntries(subjects)).toStrictEqual({
     '/v1/ai/tasks': 'ai_task',
     '/v1/compliance/kyc': 'kyc',
     '/v1/customers': 'customer',
@@ -573,6 +573,7 @@ test('an entry of the audit log names the resource whose id is in the path', asy
     '/api/ops/proposals': 'proposal',
     '/api/ops/queues': 'queue',
     '/api/ops/switches': 'switch',
+    '/api/sandbox/kyc': 'kyc',
     '/api/sandbox/messages': 'message',
     '/api/sandbox/payments': 'payment',
     '/api/sandbox/payouts': 'payout',

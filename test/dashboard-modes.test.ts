@@ -192,19 +192,20 @@ test('the sandbox belongs to test mode, and each of its acts needs a role and is
     'read-only': await signedInAs(world, { role: 'read-only', tenant_id }),
   }
   await openTestMode(people.developer, tenant_id)
-  const acts: [action: string, path: string, code: string, body?: object][] = [
-    ['sandbox.reply', `messages/${UNKNOWN_ID}/reply`, 'message_not_found', { text: 'STOP' }],
+  const acts: [action: string, subject: string, path: string, code: string, body?: object][] = [
+    ['sandbox.reply', 'message', `messages/${UNKNOWN_ID}/reply`, 'message_not_found', { text: 'STOP' }],
     [
       'sandbox.authenticate',
+      'payment',
       `payments/${UNKNOWN_ID}/authenticate`,
       'payment_not_found',
       { outcome: 'succeeded' },
     ],
-    ['sandbox.dispute', `payments/${UNKNOWN_ID}/dispute`, 'payment_not_found'],
-    ['sandbox.fail', `payouts/${UNKNOWN_ID}/fail`, 'payout_not_found'],
-    ['sandbox.complete', `verifications/${UNKNOWN_ID}/complete`, 'kyc_not_found', { outcome: 'succeeded' }],
+    ['sandbox.dispute', 'payment', `payments/${UNKNOWN_ID}/dispute`, 'payment_not_found'],
+    ['sandbox.fail', 'payout', `payouts/${UNKNOWN_ID}/fail`, 'payout_not_found'],
+    ['sandbox.complete', 'kyc', `kyc/${UNKNOWN_ID}/complete`, 'kyc_not_found', { outcome: 'succeeded' }],
   ]
-  for (const [action, path, code, body] of acts) {
+  for (const [action, subject, path, code, body] of acts) {
     const by_reader = await people['read-only'].post(`/api/sandbox/${path}`, body, TEST)
     expect([path, by_reader.body.error]).toMatchObject([
       path,
@@ -213,16 +214,20 @@ test('the sandbox belongs to test mode, and each of its acts needs a role and is
     const in_live_mode = await people.developer.post(`/api/sandbox/${path}`, body)
     expect([path, in_live_mode.body.error]).toMatchObject([
       path,
-      { code: 'forbidden', message: 'The sandbox belongs to test mode.' },
+      { code: 'test_mode_only', message: 'The sandbox belongs to test mode.' },
     ])
     const before = await entriesOf(world, people.developer)
     const answer = await people.developer.post(`/api/sandbox/${path}`, body, TEST)
     expect([path, answer.status, answer.body.error.code]).toEqual([path, 404, code])
     const [request, outcome] = (await entriesOf(world, people.developer)).slice(before.length)
     expect([request, outcome]).toMatchObject([{ action }, { action, details: { status: 404 } }])
+    const subjects = await world.sql`
+      select subject, subject_id from audit_entries
+      where actor = ${people.developer.email} and action = ${action} and answers is null`
+    expect([path, ...subjects]).toEqual([path, { subject, subject_id: UNKNOWN_ID }])
   }
   expect((await people.developer.get('/api/sandbox/messages')).status).toBe(403)
-  const bad = await people.developer.post(`/api/sandbox/${acts[1]![1]}`, { outcome: 'maybe' }, TEST)
+  const bad = await people.developer.post(`/api/sandbox/${acts[1]![2]}`, { outcome: 'maybe' }, TEST)
   expect(bad.status).toBe(400)
 })
 
@@ -259,7 +264,7 @@ test('a person pays, disputes and answers as the buyer, the bank and the phone, 
 
   const verification = await verificationOf(shop)
   expect(new URL(verification.url).pathname).toMatch(/^\/test\/sandbox\/identity\//)
-  const complete = (outcome: string) => act(`verifications/${verification.id}/complete`, { outcome })
+  const complete = (outcome: string) => act(`kyc/${verification.id}/complete`, { outcome })
   expect((await complete('failed')).status).toBe(200)
   await eventually(async () =>
     expect((await shop.get(`/v1/compliance/kyc/${verification.id}`)).body).toMatchObject({
@@ -308,6 +313,19 @@ test('a user of several tenants opens test mode of the selected one', async ({ w
     tenant: { id: twin_id, slug: 'several-2' },
     role: 'read-only',
   })
+  // The link of a verification names no tenant: it is found in all tenants of the user, and in no others.
+  const linkOf = async (tenant: string) => {
+    const shop = await world.clientOf({ tenant, mode: 'test' })
+    const { id, url } = await verificationOf(shop)
+    const path = `/api/sandbox/kyc?session=${/\/(vs_\w+)\//.exec(url)![1]!}`
+    return { path, linked: { id, tenant_id: shop.tenant_id, tenant_name: expect.any(String) } }
+  }
+  for (const { path, linked } of [await linkOf('several-1'), await linkOf('several-2')]) {
+    expect((await browser.get(path, TEST)).body).toEqual(linked)
+    expect((await browser.get(path)).body.error.code).toBe('test_mode_only')
+  }
+  const foreign = await browser.get((await linkOf('several-not')).path, TEST)
+  expect([foreign.status, foreign.body.error.code]).toEqual([404, 'kyc_not_found'])
   // A write without the tenant header is ambiguous.
   const write = await browser.post('/api/v1/customers', { name: 'Ada' }, TEST)
   expect([write.status, write.body.error.param]).toEqual([400, 'x-sluice-tenant'])

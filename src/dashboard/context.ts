@@ -70,11 +70,11 @@ export function requireTenant(request: FastifyRequest): TenantUser {
   return { ...signed_in, tenant }
 }
 
-/** Throws `forbidden` for a request of live mode. */
-export function requireTestMode(request: FastifyRequest): TenantUser {
+/** Throws `forbidden` without a selected tenant, and `test_mode_only` for a request of live mode. */
+export function requireTestTenant(request: FastifyRequest): TenantUser {
   const signed_in = requireTenant(request)
   if (signed_in.tenant.mode === 'live')
-    throw new AppError('forbidden', { message: 'The sandbox belongs to test mode.' })
+    throw new AppError('test_mode_only', { message: 'The sandbox belongs to test mode.' })
   return signed_in
 }
 

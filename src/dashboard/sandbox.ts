@@ -6,11 +6,13 @@ import { AppError } from '#core/errors.ts'
 import type { Channel } from '#core/addresses.ts'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
+import { IDENTITY } from '#core/config/providers.ts'
 import { findPayment } from '#domain/payments/find.ts'
 import { findPayout } from '#domain/payouts/find.ts'
 import { findActEnd, requestSandboxAct, type SandboxAct } from '#domain/sandboxes/acts.ts'
 import { findInInbox, type InboxMessage } from '#domain/sandboxes/inbox.ts'
-import { findVerification } from '#domain/verifications/find.ts'
+import { findTenantsOf } from '#domain/people/find.ts'
+import { findVerification, findVerificationByReference } from '#domain/verifications/find.ts'
 
 /** The statuses of messages in the inbox. `received`: an SMS that answers one. */
 export const INBOX_STATUSES = ['sent', 'delivered', 'undelivered', 'failed', 'received'] as const
@@ -39,6 +41,9 @@ export type InboxEntryDetails = InboxEntry & {
 /** `to`: an address or number. `before`: the `created_at` of the last entry of the previous page. */
 type InboxFilters = { channel?: Channel; to?: string; before?: string; limit: number }
 
+/** The verification of a link, and the tenant in test mode that has it. */
+export type LinkedVerification = { id: string; tenant_id: string; tenant_name: string }
+
 /** `finished`: whether the sandbox has done it. Otherwise it is accepted, and a worker does it soon. */
 export type SandboxResult = { finished: boolean }
 
@@ -51,6 +56,12 @@ export type Sandbox = {
   /** The inbox, newest first. */
   listInbox(sql: Sql, tenant_id: string, filters: InboxFilters): Promise<InboxEntry[]>
   findInboxMessage(sql: Sql, tenant_id: string, id: string): Promise<InboxEntryDetails | undefined>
+  /** The verification of a session of the sandbox, in this tenant or in another tenant of the user. */
+  findLinkedVerification(
+    sql: Sql,
+    user: { user_id: string; tenant: { id: string; name: string } },
+    session: string,
+  ): Promise<LinkedVerification | undefined>
   /** Sends an SMS back, from the number that received the SMS with this id of the inbox. */
   replyToSms(tenant_id: string, id: string, text: string): Promise<SandboxResult>
   /** Does what a payment waits for, as its buyer does: enters a card, or ends the authentication. */
@@ -105,6 +116,15 @@ export function createSandbox({ sql, vault }: Pick<ApiContext, 'sql' | 'vault'>)
       return (
         found && { ...entryOf(found), text: found.text, html: found.html, attachments: found.attachments }
       )
+    },
+    async findLinkedVerification(reads_sql, { user_id, tenant }, session) {
+      const found = await findVerificationByReference(reads_sql, IDENTITY.provider, session)
+      if (found === undefined) return undefined
+      const { id, tenant_id } = found
+      if (tenant_id === tenant.id) return { id, tenant_id, tenant_name: tenant.name }
+      const tenants = await findTenantsOf(reads_sql, user_id)
+      const other = tenants.find(({ twin_id }) => twin_id === tenant_id)
+      return other && { id, tenant_id, tenant_name: other.name }
     },
     async replyToSms(tenant_id, id, text) {
       const [found] = await findInInbox(sql, vault, tenant_id, { limit: 1, id })

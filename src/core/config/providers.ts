@@ -105,6 +105,13 @@ export const TEST_SUFFIX = ' test'
 /** The variable with the key of a provider's test account, by the provider's name. Other providers have none. */
 export const TEST_KEYS = { [PAYMENTS.provider]: 'STRIPE_TEST_SECRET_KEY' } as const
 
+/** Whether the sandbox is the processor of test mode; otherwise a test account of the processor is. */
+export function hasSandboxProcessor(
+  config: Partial<Record<(typeof TEST_KEYS)[keyof typeof TEST_KEYS], unknown>>,
+): boolean {
+  return config[TEST_KEYS[PAYMENTS.provider]] === undefined
+}
+
 /** The facts about each provider for operators, by its key. */
 export const PROVIDER_FACTS: Readonly<Record<string, ProviderFacts>> = {
   [PAYMENTS.provider]: {

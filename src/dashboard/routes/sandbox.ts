@@ -5,9 +5,10 @@ import { z } from 'zod'
 import { requireResource } from '#api/refusals.ts'
 import { nextPage } from '#api/route.ts'
 import { CHANNELS } from '#core/addresses.ts'
+import { IDENTITY } from '#core/config/providers.ts'
 import { dateTime } from '#core/time.ts'
 import type { AuditSubject } from '#domain/people/audit-target.ts'
-import { requireMember, requireTestMode, type DashboardContext } from '../context.ts'
+import { requireMember, requireTestTenant, type DashboardContext } from '../context.ts'
 import { recordAct } from '../on-record.ts'
 import { assertAllowed } from '../roles.ts'
 import {
@@ -15,6 +16,7 @@ import {
   INBOX_STATUSES,
   type InboxEntry,
   type InboxEntryDetails,
+  type LinkedVerification,
   type SandboxResult,
 } from '../sandbox.ts'
 
@@ -41,6 +43,14 @@ const inboxQuery = z.strictObject({
   before: dateTime.optional(),
   limit: z.coerce.number().int().min(1).max(100).default(25),
 })
+/** `session`: the provider's id of a verification, from its link. */
+const linkQuery = z.strictObject({ session: z.string().regex(IDENTITY.reference).max(255) })
+const linkedVerificationSchema = z.object({
+  id: z.uuid(),
+  /** The id of the tenant in test mode. */
+  tenant_id: z.uuid(),
+  tenant_name: z.string(),
+}) satisfies z.ZodType<LinkedVerification>
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 /** As long as the body of an SMS. */
 const replyBody = z.strictObject({ text: z.string().trim().min(1).max(1600) })
@@ -53,31 +63,7 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
   const { sandbox } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
-  app.get(
-    '/api/sandbox/messages',
-    {
-      schema: { querystring: inboxQuery, response: { 200: z.array(inboxEntrySchema) } },
-      config: { audit_action: 'listInbox' },
-    },
-    async (request, reply) => {
-      const { query, sql, url } = request
-      const entries = await sandbox.listInbox(sql, requireTestMode(request).tenant.id, query)
-      reply.headers(nextPage(url, query.limit, entries))
-      return entries
-    },
-  )
-  app.get(
-    '/api/sandbox/messages/:id',
-    {
-      schema: { params, response: { 200: inboxMessageSchema } },
-      config: { audit_action: 'readInboxMessage' },
-    },
-    async (request) => {
-      const { tenant } = requireTestMode(request)
-      const message = await sandbox.findInboxMessage(request.sql, tenant.id, request.params.id)
-      return requireResource(message, 'message_not_found')
-    },
-  )
+  sandboxReads(root, context)
 
   /** Records the act and runs it. The answer is 202 if the sandbox has accepted but not finished it. */
   async function act(
@@ -86,7 +72,7 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
     { id, ...of }: { action: string; subject: AuditSubject; id: string },
     run: (tenant_id: string) => Promise<SandboxResult>,
   ): Promise<FastifyReply> {
-    const { id: tenant_id } = requireTestMode(request).tenant
+    const { id: tenant_id } = requireTestTenant(request).tenant
     assertAllowed(requireMember(request).role, 'sandbox.use')
     await recordAct(context, request, reply, tenant_id, { ...of, subject_id: id })
     const { finished } = await run(tenant_id)
@@ -135,7 +121,7 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
     },
   )
   app.post(
-    '/api/sandbox/verifications/:id/complete',
+    '/api/sandbox/kyc/:id/complete',
     { schema: { params, body: outcomeBody, response: ACT_RESPONSES } },
     async (request, reply) => {
       const { id } = request.params
@@ -143,6 +129,48 @@ export function sandboxRoutes(root: FastifyInstance, context: DashboardContext):
       return await act(request, reply, of, (tenant_id) =>
         sandbox.completeVerification(tenant_id, id, request.body.outcome),
       )
+    },
+  )
+}
+
+/** The inbox, and the verification of a link. */
+function sandboxReads(root: FastifyInstance, { sandbox }: DashboardContext): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  app.get(
+    '/api/sandbox/messages',
+    {
+      schema: { querystring: inboxQuery, response: { 200: z.array(inboxEntrySchema) } },
+      config: { audit_action: 'listInbox' },
+    },
+    async (request, reply) => {
+      const { query, sql, url } = request
+      const entries = await sandbox.listInbox(sql, requireTestTenant(request).tenant.id, query)
+      reply.headers(nextPage(url, query.limit, entries))
+      return entries
+    },
+  )
+  app.get(
+    '/api/sandbox/messages/:id',
+    {
+      schema: { params, response: { 200: inboxMessageSchema } },
+      config: { audit_action: 'readInboxMessage' },
+    },
+    async (request) => {
+      const { tenant } = requireTestTenant(request)
+      const message = await sandbox.findInboxMessage(request.sql, tenant.id, request.params.id)
+      return requireResource(message, 'message_not_found')
+    },
+  )
+  app.get(
+    '/api/sandbox/kyc',
+    {
+      schema: { querystring: linkQuery, response: { 200: linkedVerificationSchema } },
+      config: { audit_action: 'findLinkedVerification' },
+    },
+    async (request) => {
+      const user = requireTestTenant(request)
+      const linked = await sandbox.findLinkedVerification(request.sql, user, request.query.session)
+      return requireResource(linked, 'kyc_not_found')
     },
   )
 }

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { PAYMENTS, TEST_KEYS } from '#core/config/providers.ts'
+import { hasSandboxProcessor, PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { AREA_NAMES } from '#domain/areas.ts'
@@ -148,7 +148,7 @@ async function describeSession(
       is_test || emulators.some((each) => each.toLowerCase() === PAYMENTS.provider)
         ? PAYMENTS.examples.payment_method
         : null,
-    has_sandbox_processor: config[TEST_KEYS[PAYMENTS.provider]] === undefined,
+    has_sandbox_processor: hasSandboxProcessor(config),
     api_url: config.API_URL ?? '',
     sends_email: canEmailInvitations(context),
     version,

@@ -1,11 +1,15 @@
 // The mode of this page, live or test. The address carries it: pages of test mode are below /test. The other mode is
 // another document, so no data of one mode are left in the other.
-// The type check of the tests includes this file without the types of a browser.
+
+// The cast: the type check of the tests includes this file without the types of a browser.
 const { location } = globalThis as unknown as {
   location: { pathname: string; assign(address: string): void }
 }
 const TEST_PATH = '/test'
-const ID_IN_PATH = /\/[0-9a-f]{8}-[0-9a-f-]{27}(?=\/|$)/i
+/** The id of a row, and what follows it. */
+const FROM_ID = /\/[0-9a-f]{8}-[0-9a-f-]{27}(?:\/.*)?$/i
+/** Rows whose list is part of another page. */
+const PARENTS: Record<string, string> = { '/webhooks/deliveries': '/webhooks' }
 /** Pages that one mode lacks. */
 const PAGES_OF_ONE_MODE = /^\/(?:ops|sandbox)(?:\/|$)/
 
@@ -14,7 +18,7 @@ export type Mode = 'live' | 'test'
 /** The header in which a page of test mode names its mode. */
 export const MODE_HEADER = 'x-sluice-mode'
 
-export const MODE: Mode = /^\/test(?:\/|$)/.test(location.pathname) ? 'test' : 'live'
+export const MODE: Mode = `${location.pathname}/`.startsWith(`${TEST_PATH}/`) ? 'test' : 'live'
 /** The base path of the router. */
 export const BASE_PATH = MODE === 'test' ? TEST_PATH : '/'
 
@@ -36,5 +40,6 @@ export function openInMode(mode: Mode, path: string): void {
 /** The page that shows in the other mode what this page shows: for a row, the list, because each row has one mode. */
 export function counterpartOf(path: string): string {
   if (PAGES_OF_ONE_MODE.test(path)) return '/'
-  return ID_IN_PATH.test(path) ? `/${path.split('/')[1]!}` : path
+  const list = path.replace(FROM_ID, '')
+  return PARENTS[list] ?? list
 }

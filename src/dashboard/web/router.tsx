@@ -216,8 +216,8 @@ const PAGES = [
   // The link that a person gets for a verification.
   sandboxPage(
     '/sandbox/identity/$session/start',
-    () => import('./pages/sandbox-verifications.tsx'),
-    'SandboxVerificationsPage',
+    () => import('./pages/sandbox-verification-link.tsx'),
+    'SandboxVerificationLinkPage',
   ),
   sandboxPage('/sandbox/clock', () => import('./pages/sandbox-clock.tsx'), 'SandboxClockPage'),
   sandboxPage('/sandbox/messages/$id', () => import('./pages/sandbox-message.tsx'), 'SandboxMessagePage'),

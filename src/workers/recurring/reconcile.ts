@@ -1,7 +1,7 @@
 // The reconciler looks up rows that stay in one state for too long, and sets the gauges of drifts. Two readers of the
 // processor's lists find what was not reported, in each mode: events, and objects.
 import { z } from 'zod'
-import { PAYMENTS, providerKey, TEST_KEYS } from '#core/config/providers.ts'
+import { hasSandboxProcessor, PAYMENTS, providerKey } from '#core/config/providers.ts'
 import { metrics } from '#core/metrics.ts'
 import { throttle } from '#core/seldom.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
@@ -76,7 +76,7 @@ function startReaders(
 
 /** Reads the lists of test mode, if it has an account at the processor. */
 function startTestReaders(live: WorkerContext, options: ReconcileOptions): Loop[] {
-  if (live.config[TEST_KEYS[PAYMENTS.provider]] === undefined) return []
+  if (hasSandboxProcessor(live.config)) return []
   const context = { ...live.modes.contextOf(false), sql: live.sql }
   const warnOfFailing = createListWarning(context, providerKey(PAYMENTS.provider, false), () => 'none')
   return startReaders(context, options, warnOfFailing)

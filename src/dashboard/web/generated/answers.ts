@@ -930,6 +930,11 @@ export interface Answers {
       bytes: number
     }[]
   }
+  'GET /sandbox/kyc': {
+    id: string
+    tenant_id: string
+    tenant_name: string
+  }
   'POST /sandbox/messages/{id}/reply': {
     id: string
   }
@@ -942,7 +947,7 @@ export interface Answers {
   'POST /sandbox/payouts/{id}/fail': {
     id: string
   }
-  'POST /sandbox/verifications/{id}/complete': {
+  'POST /sandbox/kyc/{id}/complete': {
     id: string
   }
   'GET /ops/queues': QueuesFiguresShape

@@ -4,10 +4,19 @@ import { useSyncExternalStore } from 'react'
 
 /**
  * A relative time (`3 minutes ago`) that updates every second. The exact time is shown on hover and on focus. Null is
- * shown as `none`. Default: a dash.
+ * shown as `none`. Default: a dash. `now`: the time that it is relative to, in ms. Default: the real time.
  */
-export function Instant({ at, none = '–' }: { at: string | null | undefined; none?: string }) {
-  const now = useNow()
+export function Instant({
+  at,
+  none = '–',
+  now: other_now,
+}: {
+  at: string | null | undefined
+  none?: string
+  now?: number
+}) {
+  const real_now = useNow()
+  const now = other_now ?? real_now
   if (at === null || at === undefined) return <span className="dim no-value">{none}</span>
   return (
     <Tooltip label={formatInstant(at)}>

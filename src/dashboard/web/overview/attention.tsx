@@ -18,9 +18,11 @@ import {
 import type { AddressSearch } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
 import { Skeleton } from '../kit/Skeleton.tsx'
+import { ProcessorDeadline } from '../kit/Deadline.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { humanize } from '../kit/statuses.ts'
 import { resourceCount } from '../resources.ts'
+import { useProcessorOffset } from '../sandbox/clock.ts'
 import { useSession } from '../session.tsx'
 
 type AttentionItem = Answers['GET /overview']['attention'][number]
@@ -38,7 +40,8 @@ type KindTexts = {
   /** The paths of one row's page and of the list of all rows. */
   item_path: string
   list_path: string
-  search?: (as_of: string) => AddressSearch
+  /** The filters of the list. `now`: the time of the processor's clock in ms. */
+  search?: (now: number) => AddressSearch
   /** The operation of the act. Users who may not call it get the label `VIEW`. */
   operation?: string
   operators_only?: boolean
@@ -57,9 +60,9 @@ const KINDS: Record<Exclude<AttentionItem['kind'], 'provider_outage'>, KindTexts
     act: 'Capture or cancel',
     item_path: '/payments/',
     list_path: '/payments',
-    search: (as_of) => ({
+    search: (now) => ({
       status: 'authorized',
-      capture_before_to: new Date(Date.parse(as_of) + DAY_MS).toISOString(),
+      capture_before_to: new Date(now + DAY_MS).toISOString(),
     }),
     operation: 'capturePayment',
   },
@@ -188,6 +191,7 @@ export function AttentionList({ of }: { of: Answers['GET /overview'] | undefined
 
 function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
   const { is_operator, may } = useSession()
+  const offset_ms = useProcessorOffset()
   const { kind, count, is_more, oldest_at, examples } = item
   // A page that was loaded before a deployment has no texts for the kinds that the deployment has added.
   const texts = kind === 'provider_outage' ? undefined : (KINDS[kind] as KindTexts | undefined)
@@ -208,7 +212,7 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
   )
   const when = (
     <span className="attention-when dim">
-      {since} <Instant at={oldest_at} />
+      {since} {kind === 'hold_lapses' ? <ProcessorDeadline at={oldest_at} /> : <Instant at={oldest_at} />}
     </span>
   )
   if (texts.operators_only === true && !is_operator)
@@ -225,7 +229,7 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
     <div className="attention-row">
       <Link
         to={is_one ? `${item_path}${first}` : list_path}
-        search={is_one ? {} : (texts.search?.(as_of) ?? {})}
+        search={is_one ? {} : (texts.search?.(Date.parse(as_of) + offset_ms) ?? {})}
         className="row-link"
         data-row
       >

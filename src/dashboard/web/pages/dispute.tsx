@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { usePathParam } from '../address.ts'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
+import { ProcessorDeadline } from '../kit/Deadline.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
@@ -12,10 +13,12 @@ import { disputeOutlook, Outlook } from '../payments/outlook.tsx'
 import { useTimelineChild, usePaymentTimeline } from '../payments/timeline.ts'
 import { PaymentTimeline } from '../payments/PaymentTimeline.tsx'
 import { moneyOf } from '../payments/texts.ts'
+import { useIsInSandbox } from '../sandbox/acts.ts'
 
 export function DisputePage() {
   const id = usePathParam('id')
   const query = useTimelineChild<Dispute>(`/v1/disputes/${id}`)
+  const in_sandbox = useIsInSandbox()
   const { payment, timeline } = usePaymentTimeline(query.data?.payment_id)
   return (
     <RowPage
@@ -30,15 +33,15 @@ export function DisputePage() {
         </>
       )}
       status={({ status }) => ({ status })}
-      description="Opened by the buyer's bank. Respond in the processor's dashboard."
-      head={(dispute) => <Outlook lines={disputeOutlook(dispute, { with_link: false })} />}
+      description={`Opened by the buyer's bank. ${in_sandbox ? 'The sandbox takes no response.' : "Respond in the processor's dashboard."}`}
+      head={(dispute) => <Outlook lines={disputeOutlook(dispute, { in_sandbox, with_link: false })} />}
       main={
         <Facts
           of={query.data}
           facts={{
             Reason: ({ reason }) => (reason === null ? '–' : humanize(reason)),
             'Respond by': ({ closed_at, evidence_due_by }) =>
-              closed_at === null && <Instant at={evidence_due_by} none="No response is accepted" />,
+              closed_at === null && <ProcessorDeadline at={evidence_due_by} none="No response is accepted" />,
             Withdrawn: ({ amount_withdrawn_minor, currency }) => (
               <Money minor={amount_withdrawn_minor} currency={currency} />
             ),

@@ -5,7 +5,7 @@ import { AMOUNT_COLUMN, CURRENCY_COLUMN, timeColumn } from '../kit/columns.tsx'
 import type { TableColumn } from '../kit/DataTable.tsx'
 import { defineList } from '../kit/define-list.ts'
 import { shortId } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
+import { ProcessorDeadline } from '../kit/Deadline.tsx'
 import { ListPage } from '../kit/ListPage.tsx'
 import { Status } from '../kit/Status.tsx'
 import { humanize } from '../kit/statuses.ts'
@@ -23,7 +23,7 @@ const COLUMNS: TableColumn<Dispute>[] = [
   {
     title: 'Respond by',
     cell: ({ evidence_due_by, status }) => (
-      <Instant at={status === 'needs_response' || status === 'warning' ? evidence_due_by : null} />
+      <ProcessorDeadline at={status === 'needs_response' || status === 'warning' ? evidence_due_by : null} />
     ),
     csv: ({ evidence_due_by }) => evidence_due_by,
   },

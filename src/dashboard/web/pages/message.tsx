@@ -11,6 +11,7 @@ import { CodeBlock } from '../kit/CodeBlock.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
+import { Deadline } from '../kit/Deadline.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
 import { Status } from '../kit/Status.tsx'
@@ -183,7 +184,7 @@ function MessageFacts({ message, id }: { message: Message | undefined; id: strin
           provider_reference && <Id id={provider_reference} label="reference" />,
         Segments: ({ segments, encoding }) => segments !== null && `${segments}, ${encoding ?? ''}`,
         Price: ({ price }) => price && `${price.amount} ${price.currency.toUpperCase()}`,
-        'Send at': ({ send_at }) => send_at && <Instant at={send_at} />,
+        'Send at': ({ send_at }) => send_at && <Deadline at={send_at} />,
         Sent: ({ sent_at }) => sent_at && <Instant at={sent_at} />,
         Delivered: ({ delivered_at }) => delivered_at && <Instant at={delivered_at} />,
         Created: ({ created_at }) => <Instant at={created_at} />,

@@ -7,6 +7,7 @@ import { useDialogs } from '../dialogs.ts'
 import { Skeleton } from '../kit/Skeleton.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id, OptionalId } from '../kit/Id.tsx'
+import { ProcessorDeadline } from '../kit/Deadline.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
@@ -125,7 +126,7 @@ function PaymentFacts({ payment, id }: { payment: Payment | undefined; id: strin
         'On hold': ({ amount_capturable_minor, currency }) =>
           amount_capturable_minor > 0 && <Money minor={amount_capturable_minor} currency={currency} />,
         'Capture before': ({ status, capture_before }) =>
-          status === 'authorized' && <Instant at={capture_before} />,
+          status === 'authorized' && <ProcessorDeadline at={capture_before} />,
         Captured: ({ amount_captured_minor, currency, captured_at }) =>
           amount_captured_minor > 0 && (
             <span>

@@ -3,9 +3,10 @@ import type { Payment } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { Fragment } from 'react'
 import { useAddressSearch } from '../address.ts'
-import { ID_COLUMN, CREATED_COLUMN, CURRENCY_COLUMN, timeColumn } from '../kit/columns.tsx'
+import { ID_COLUMN, CREATED_COLUMN, CURRENCY_COLUMN } from '../kit/columns.tsx'
 import { firstPaymentCurl } from '../kit/curl.ts'
 import type { TableColumn } from '../kit/DataTable.tsx'
+import { ProcessorDeadline } from '../kit/Deadline.tsx'
 import { defineList } from '../kit/define-list.ts'
 import { ListPage } from '../kit/ListPage.tsx'
 import { decimalAmount } from '../kit/amounts.ts'
@@ -56,7 +57,11 @@ const columnsOf = (on_hold: boolean): TableColumn<Payment>[] => [
   ID_COLUMN,
   CREATED_COLUMN,
 ]
-const CAPTURE_BEFORE_COLUMN = timeColumn<Payment>('Capture before', ({ capture_before }) => capture_before)
+const CAPTURE_BEFORE_COLUMN: TableColumn<Payment> = {
+  title: 'Capture before',
+  cell: ({ capture_before }) => <ProcessorDeadline at={capture_before} />,
+  csv: ({ capture_before }) => capture_before,
+}
 const REFUNDED_COLUMN: TableColumn<Payment> = {
   title: 'Refunded',
   cell: ({ amount_refunded_minor, currency }) =>

@@ -17,7 +17,8 @@ import { PartyName } from '../parties/PartyName.tsx'
 import { CancelPayoutDialog, FailPayoutDialog } from '../payouts/dialogs.tsx'
 import { useAnswer } from '../queries.ts'
 import { FailPayoutInSandboxDialog } from '../sandbox/dialogs.tsx'
-import { SandboxPayoutButton } from '../sandbox/PayoutActs.tsx'
+import { isFailable } from '../sandbox/acts.ts'
+import { SandboxButton } from '../sandbox/SandboxButton.tsx'
 import { useMay, useSession } from '../session.tsx'
 import { RowTimeline } from '../timeline/TimelineSection.tsx'
 import { PAYOUT_TEXTS } from '../timeline/row-texts.ts'
@@ -44,7 +45,11 @@ export function PayoutPage() {
       status={({ status }) => ({ status })}
       actions={(payout) => (
         <>
-          <SandboxPayoutButton payout={payout} begin={() => begin('fail_in_sandbox')} />
+          <SandboxButton
+            label="Fail payout"
+            allowed={isFailable(payout)}
+            begin={() => begin('fail_in_sandbox')}
+          />
           {(payout.status === 'pending' || payout.status === 'processing') && (
             <Acts payout={payout} begin={begin} />
           )}

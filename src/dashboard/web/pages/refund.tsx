@@ -14,6 +14,7 @@ import { jobOutlook, Outlook, type OutlookLine } from '../payments/outlook.tsx'
 import { useTimelineChild, usePaymentTimeline, type PaymentTimelineData } from '../payments/timeline.ts'
 import { PaymentTimeline } from '../payments/PaymentTimeline.tsx'
 import { moneyOf } from '../payments/texts.ts'
+import { useClockNow } from '../sandbox/clock.ts'
 import { useSession } from '../session.tsx'
 
 export function RefundPage() {
@@ -86,13 +87,14 @@ function RefundOutlook({
   timeline: PaymentTimelineData | undefined
 }) {
   const now = useNow()
+  const clock_now = useClockNow()
   const { is_operator } = useSession()
   const paused = useIsPaused('payments')
   const amount = moneyOf(refund)
   const job = timeline?.jobs.find(({ refund_id, run_at }) => refund_id === refund.id && run_at !== null)
   // A notification may settle the refund before its job does. Then the job's state does not matter.
   if (refund.status === 'pending' && job !== undefined && timeline !== undefined && payment !== undefined)
-    return <Outlook lines={[jobOutlook({ payment, timeline, job, now, is_operator, paused })]} />
+    return <Outlook lines={[jobOutlook({ payment, timeline, job, now: clock_now, is_operator, paused })]} />
   const lines: Record<Refund['status'], Omit<OutlookLine, 'key'>> = {
     pending: {
       tone: 'pending',

@@ -9,13 +9,11 @@ import { Facts } from '../kit/Facts.tsx'
 import { formatDuration, formatInstant, useNow } from '../kit/Instant.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { ErrorState } from '../kit/states.tsx'
-import { advanceClock, refreshClock, useTestClock, type TestClock } from '../sandbox/clock.ts'
+import { advanceClock, clockOffset, refreshClock, useTestClock, type TestClock } from '../sandbox/clock.ts'
 import { SANDBOX_TEXT, SandboxTabs } from '../sandbox/SandboxTabs.tsx'
 import { useMay } from '../session.tsx'
 
 const HOUR_MS = 3_600_000
-/** A clock that is ahead by less is on time: the answer takes a moment. */
-const MIN_AHEAD_MS = 2_000
 const STEPS = [
   { label: 'An hour', ms: HOUR_MS },
   { label: 'A day', ms: 24 * HOUR_MS },
@@ -27,7 +25,7 @@ const OTHER = 'To a time'
 export function SandboxClockPage() {
   const query = useTestClock()
   const { data: clock, error, refetch } = query
-  const may_use = useMay('sandbox.use')
+  const may_advance = useMay('advanceTestClock')
   const { opening, begin, props } = useDialogs<'advance'>()
   return (
     <>
@@ -37,7 +35,7 @@ export function SandboxClockPage() {
         description={SANDBOX_TEXT}
         read={query}
         actions={
-          may_use &&
+          may_advance &&
           clock?.status === 'ready' && (
             <Button variant="filled" leftSection={<FastForward size={14} />} onClick={() => begin('advance')}>
               Advance clock
@@ -74,9 +72,9 @@ function ClockFacts({ clock, read_at }: { clock: TestClock | undefined; read_at:
         facts={{
           Now: ({ now: read_now }) =>
             formatInstant(new Date(Date.parse(read_now) + Math.max(0, now - read_at)).toISOString()),
-          'Ahead by': ({ now: read_now }) => {
-            const ahead_ms = Date.parse(read_now) - read_at
-            return ahead_ms < MIN_AHEAD_MS ? 'Nothing' : formatDuration(ahead_ms)
+          'Ahead by': (read_clock) => {
+            const offset_ms = clockOffset(read_clock, read_at)
+            return offset_ms === 0 ? 'Nothing' : formatDuration(offset_ms)
           },
           Advancing: ({ advance_to }) => advance_to !== null && `To ${formatInstant(advance_to)}`,
           'Deadlines ahead': ({ status, remaining }) =>

@@ -6,9 +6,10 @@ import { AMOUNT_COLUMN } from '../kit/columns.tsx'
 import { defineList } from '../kit/define-list.ts'
 import { ListPage } from '../kit/ListPage.tsx'
 import { PAYOUT_COLUMNS, RECIPIENT_COLUMN } from '../payouts/columns.tsx'
+import { isFailable } from '../sandbox/acts.ts'
 import { FailPayoutInSandboxDialog } from '../sandbox/dialogs.tsx'
-import { SandboxPayoutButton } from '../sandbox/PayoutActs.tsx'
 import { ProcessorNote } from '../sandbox/ProcessorNote.tsx'
+import { SandboxButton } from '../sandbox/SandboxButton.tsx'
 import { SANDBOX_TEXT, SandboxTabs } from '../sandbox/SandboxTabs.tsx'
 
 const PAYOUTS = defineList({
@@ -35,8 +36,9 @@ export function SandboxPayoutsPage() {
       description={SANDBOX_TEXT}
       above_rows={<ProcessorNote />}
       row_acts={(row) => (
-        <SandboxPayoutButton
-          payout={row}
+        <SandboxButton
+          label="Fail payout"
+          allowed={isFailable(row)}
           size="compact-xs"
           begin={() => {
             setPayout(row)

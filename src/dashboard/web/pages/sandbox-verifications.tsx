@@ -1,4 +1,4 @@
-// Sandbox, Verifications: what the verified person does, whose link leads here.
+// Sandbox, Verifications: what the verified person does.
 import { useState } from 'react'
 import type { Verification } from '#sdk/index.ts'
 import { useDialogs } from '../dialogs.ts'
@@ -7,10 +7,11 @@ import { defineList } from '../kit/define-list.ts'
 import { ListPage } from '../kit/ListPage.tsx'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
+import { isCompletable } from '../sandbox/acts.ts'
 import { CompleteVerificationDialog } from '../sandbox/dialogs.tsx'
 import { ProcessorNote } from '../sandbox/ProcessorNote.tsx'
+import { SandboxButton } from '../sandbox/SandboxButton.tsx'
 import { SANDBOX_TEXT, SandboxTabs } from '../sandbox/SandboxTabs.tsx'
-import { SandboxVerificationButton } from '../sandbox/VerificationActs.tsx'
 
 const VERIFICATIONS = defineList({
   path: '/v1/compliance/kyc',
@@ -46,8 +47,9 @@ export function SandboxVerificationsPage() {
       description={SANDBOX_TEXT}
       above_rows={<ProcessorNote />}
       row_acts={(row) => (
-        <SandboxVerificationButton
-          verification={row}
+        <SandboxButton
+          label="Complete verification"
+          allowed={isCompletable(row)}
           size="compact-xs"
           begin={() => {
             setVerification(row)

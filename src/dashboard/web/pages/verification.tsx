@@ -13,7 +13,8 @@ import { StatusNote } from '../parties/StatusNote.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { useAnswer } from '../queries.ts'
 import { CompleteVerificationDialog } from '../sandbox/dialogs.tsx'
-import { SandboxVerificationButton } from '../sandbox/VerificationActs.tsx'
+import { isCompletable } from '../sandbox/acts.ts'
+import { SandboxButton } from '../sandbox/SandboxButton.tsx'
 import { useMay } from '../session.tsx'
 import { RowTimeline } from '../timeline/TimelineSection.tsx'
 import { VERIFICATION_TEXTS } from '../timeline/row-texts.ts'
@@ -44,7 +45,11 @@ export function VerificationPage() {
       status={({ status }) => ({ status, resource: 'kyc' })}
       actions={(row) => (
         <>
-          <SandboxVerificationButton verification={row} begin={() => begin('complete')} />
+          <SandboxButton
+            label="Complete verification"
+            allowed={isCompletable(row)}
+            begin={() => begin('complete')}
+          />
           <Acts verification={row} begin={begin} />
         </>
       )}

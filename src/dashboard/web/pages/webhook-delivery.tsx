@@ -10,6 +10,7 @@ import { usePathParam } from '../address.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
+import { Deadline } from '../kit/Deadline.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
 import { ErrorPage } from '../kit/ErrorPage.tsx'
@@ -116,7 +117,7 @@ function DeliveryFacts({
           delivery &&
           (delivery.next_attempt_at === null ? null : (
             <>
-              {formatInstant(delivery.next_attempt_at)} (<Instant at={delivery.next_attempt_at} />)
+              {formatInstant(delivery.next_attempt_at)} (<Deadline at={delivery.next_attempt_at} />)
             </>
           )),
         Delivered: delivery && delivery.delivered_at !== null && <Instant at={delivery.delivered_at} />,
@@ -176,7 +177,7 @@ function DeliverySummary({
   return (
     <>
       {attempts > 0 && `The last attempt failed with ${failure}. `}The next attempt is{' '}
-      <Instant at={next_attempt_at} />, at {formatInstant(next_attempt_at)}.
+      <Deadline at={next_attempt_at} />, at {formatInstant(next_attempt_at)}.
     </>
   )
 }

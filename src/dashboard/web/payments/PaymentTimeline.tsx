@@ -3,6 +3,7 @@ import type { Payment } from '#sdk/index.ts'
 import { useEffect } from 'react'
 import { useNow } from '../kit/Instant.tsx'
 import { useIsPaused } from '../operations/paused.ts'
+import { useClockNow } from '../sandbox/clock.ts'
 import { useSession } from '../session.tsx'
 import { earlierOf, TimelineFrame } from '../timeline/TimelineSection.tsx'
 import { requestItem, timelineItems, type TimelineChild } from './items.tsx'
@@ -19,6 +20,7 @@ export function PaymentTimeline({
   child?: TimelineChild | undefined
 }) {
   const now = useNow()
+  const clock_now = useClockNow()
   const { is_operator } = useSession()
   const paused = useIsPaused('payments')
   const { data, hasNextPage, isFetching, fetchNextPage } = timeline
@@ -35,7 +37,10 @@ export function PaymentTimeline({
       items={
         payment &&
         data &&
-        timelineItems({ payment, timeline: data, now, is_operator, paused, is_complete: !hasNextPage }, child)
+        timelineItems(
+          { payment, timeline: data, now, clock_now, is_operator, paused, is_complete: !hasNextPage },
+          child,
+        )
       }
       earlier={
         child === undefined && earlier && payment ? { ...earlier, start: requestItem(payment) } : undefined

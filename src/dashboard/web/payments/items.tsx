@@ -21,6 +21,8 @@ type TimelineContext = {
   payment: Payment
   timeline: PaymentTimelineData
   now: number
+  /** The time of the page's clock, which deadlines are compared with. */
+  clock_now: number
   is_operator: boolean
   paused: boolean
   /** Whether all entries are loaded, back to the first. */
@@ -61,7 +63,7 @@ export function timelineItems(context: TimelineContext, child?: TimelineChild): 
     ...jobs
       .filter(({ created_at, run_at }) => created_at >= since || run_at !== null)
       .map((job) => jobItem(context, job)),
-    ...deliveries.map(deliveryItem),
+    ...deliveries.map((each) => deliveryItem(each, context.clock_now)),
   ].toSorted(byTime)
 }
 
@@ -159,7 +161,7 @@ function attemptFields(context: TimelineContext, entry: TimelineEntry) {
 
 /** The time of the next attempt: ` in 2 s`, or ` 2 s later` if it already happened. */
 function nextAttemptText(
-  { timeline, now }: TimelineContext,
+  { timeline, clock_now }: TimelineContext,
   job: TimelineJob | undefined,
   attempt: number,
 ): string {
@@ -173,12 +175,12 @@ function nextAttemptText(
     const ended = before.details['ended_at']
     return ` ${formatDuration(Date.parse(after.at) - Date.parse(typeof ended === 'string' ? ended : before.at))} later`
   }
-  return job.run_at === null ? '' : dueText(job.run_at, now)
+  return job.run_at === null ? '' : dueText(job.run_at, clock_now)
 }
 
 /** The entry of a job: from its request to its first attempt. */
 function jobItem(
-  { payment, timeline, now, is_operator, paused }: TimelineContext,
+  { payment, timeline, now, clock_now, is_operator, paused }: TimelineContext,
   job: TimelineJob,
 ): TimelineItem {
   const amount = amountOfJob(payment, timeline, job)
@@ -196,7 +198,7 @@ function jobItem(
       ? jobText(job.name, 'requested', amount)
       : `The ${jobText(job.name, 'resource', amount)} waited for a worker`,
     note: waits
-      ? `waits ${paused ? 'until its queue is resumed' : `for a worker, due${dueText(job.run_at!, now)}`}`
+      ? `waits ${paused ? 'until its queue is resumed' : `for a worker, due${dueText(job.run_at!, clock_now)}`}`
       : context
         ? 'then waited for a worker'
         : job.name,

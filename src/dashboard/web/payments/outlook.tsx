@@ -2,10 +2,12 @@
 import type { Dispute, Payment } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { useNow, formatInstant } from '../kit/Instant.tsx'
+import { formatInstant } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { toneClass } from '../kit/Status.tsx'
 import { humanize, type Tone } from '../kit/statuses.ts'
+import { useIsInSandbox } from '../sandbox/acts.ts'
+import { useClockNow, useProcessorNow } from '../sandbox/clock.ts'
 import { useMay, useRolesThatMay, useSession } from '../session.tsx'
 import { useIsPaused } from '../operations/paused.ts'
 import { dueText } from '../timeline/parts.tsx'
@@ -22,7 +24,9 @@ export function PaymentOutlook({
   payment: Payment
   timeline: PaymentTimelineData | undefined
 }) {
-  const now = useNow()
+  const now = useClockNow()
+  const processor_now = useProcessorNow()
+  const in_sandbox = useIsInSandbox()
   const { is_operator } = useSession()
   const paused = useIsPaused('payments')
   const may_capture = useMay('capturePayment')
@@ -30,8 +34,10 @@ export function PaymentOutlook({
   const jobs = timeline?.jobs.filter((job) => job.run_at !== null && !isSettled(job, payment)) ?? []
   const lines = [
     ...jobs.map((job) => jobOutlook({ payment, timeline: timeline!, job, now, is_operator, paused })),
-    ...(jobs.length === 0 ? statusOutlook(payment, timeline, may_capture ? undefined : who_may) : []),
-    ...(timeline?.disputes ?? []).flatMap((dispute) => disputeOutlook(dispute)),
+    ...(jobs.length === 0
+      ? statusOutlook({ payment, timeline, processor_now, who_may: may_capture ? undefined : who_may })
+      : []),
+    ...(timeline?.disputes ?? []).flatMap((dispute) => disputeOutlook(dispute, { in_sandbox })),
   ]
   return <Outlook lines={lines} />
 }
@@ -71,6 +77,7 @@ export function jobOutlook({
   payment: Payment
   timeline: PaymentTimelineData
   job: TimelineJob
+  /** The time of the page's clock. */
   now: number
   is_operator: boolean
   /** Whether the queue of the job is paused. */
@@ -137,11 +144,17 @@ function JobLink({ id }: { id: string }) {
 }
 
 /** The outlook of a status. `who_may`: the roles that may act, if the reader's role may not. */
-function statusOutlook(
-  payment: Payment,
-  timeline: PaymentTimelineData | undefined,
-  who_may: string | undefined,
-): OutlookLine[] {
+function statusOutlook({
+  payment,
+  timeline,
+  processor_now,
+  who_may,
+}: {
+  payment: Payment
+  timeline: PaymentTimelineData | undefined
+  processor_now: number
+  who_may: string | undefined
+}): OutlookLine[] {
   const { status, failure, capture_before, amount_capturable_minor, currency, cancellation_reason } = payment
   const line = (tone: Tone, text: string): OutlookLine[] => [{ key: status, tone, text }]
   const amount = moneyOf(payment)
@@ -157,7 +170,7 @@ function statusOutlook(
   if (status === 'authorized') {
     const on_hold = formatMoney(amount_capturable_minor, currency)
     const until = capture_before === null ? '' : ` until ${formatInstant(capture_before)}`
-    const soon = capture_before !== null && Date.parse(capture_before) - Date.now() < 86_400_000
+    const soon = capture_before !== null && Date.parse(capture_before) - processor_now < 86_400_000
     const failed =
       failure === null ? '' : `The last request failed: ${failure.message} Nothing was captured. `
     const to_do =
@@ -191,8 +204,14 @@ function statusOutlook(
   return []
 }
 
-/** The outlook of a dispute. Closed disputes have none on the page of the payment. */
-export function disputeOutlook(dispute: Dispute, { with_link = true } = {}): OutlookLine[] {
+/**
+ * The outlook of a dispute. Closed disputes have none on the page of the payment. `in_sandbox`: the processor is the
+ * sandbox, which has no dashboard.
+ */
+export function disputeOutlook(
+  dispute: Dispute,
+  { in_sandbox, with_link = true }: { in_sandbox: boolean; with_link?: boolean },
+): OutlookLine[] {
   const { id, status, reason, closed_at, evidence_due_by } = dispute
   if (closed_at !== null) {
     if (with_link) return []
@@ -205,11 +224,15 @@ export function disputeOutlook(dispute: Dispute, { with_link = true } = {}): Out
     return [{ key: id, tone: 'idle', text: `The dispute of ${moneyOf(dispute)} ${ended}.` }]
   }
   const reason_text = reason === null ? '' : ` (${humanize(reason).toLowerCase()})`
-  const until = evidence_due_by === null ? '' : ` by ${formatInstant(evidence_due_by)}`
+  const due = evidence_due_by && formatInstant(evidence_due_by)
+  const until = due === null ? '' : ` by ${due}`
+  const to_do = in_sandbox
+    ? `The sandbox takes no response: the dispute is lost${due === null ? '' : ` after ${due}`}.`
+    : `Respond in the processor's dashboard${until}, or it is lost.`
   const text = {
-    needs_response: `The buyer's bank disputes ${moneyOf(dispute)}${reason_text}. Respond in the processor's dashboard${until}, or it is lost.`,
+    needs_response: `The buyer's bank disputes ${moneyOf(dispute)}${reason_text}. ${to_do}`,
     under_review: `The buyer's bank is deciding the dispute of ${moneyOf(dispute)}. You need not do anything.`,
-    warning: `The buyer's bank is inquiring about ${moneyOf(dispute)}${reason_text}. No money was taken. Respond in the processor's dashboard${until}.`,
+    warning: `The buyer's bank is inquiring about ${moneyOf(dispute)}${reason_text}. No money was taken. ${in_sandbox ? 'The sandbox takes no response.' : `Respond in the processor's dashboard${until}.`}`,
     lost: `The dispute of ${moneyOf(dispute)} was lost. The bank has not closed it yet.`,
     won: `The dispute of ${moneyOf(dispute)} was won.`,
   }[status]

@@ -1,8 +1,8 @@
 // The buttons of the sandbox for one payment, and their dialogs.
-import { Button } from '@mantine/core'
 import type { Payment } from '#sdk/index.ts'
 import { AuthenticateDialog, DisputeDialog } from './dialogs.tsx'
-import { sandboxActsOf, useMayActAtProcessor, type PaymentSandboxAct } from './acts.ts'
+import { sandboxActsOf, type PaymentSandboxAct } from './acts.ts'
+import { SandboxButton } from './SandboxButton.tsx'
 
 const LABELS = { authenticate: 'Pay', dispute: 'Dispute' }
 
@@ -16,12 +16,8 @@ export function SandboxPaymentButtons({
   begin: (act: PaymentSandboxAct) => void
   size?: 'xs' | 'compact-xs'
 }) {
-  const may_act = useMayActAtProcessor()
-  if (!may_act) return null
   return sandboxActsOf(payment).map((act) => (
-    <Button key={act} size={size} onClick={() => begin(act)}>
-      {LABELS[act]}
-    </Button>
+    <SandboxButton key={act} label={LABELS[act]} allowed begin={() => begin(act)} size={size} />
   ))
 }
 

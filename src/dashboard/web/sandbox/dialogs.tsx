@@ -1,12 +1,13 @@
 // The dialogs of the sandbox: pay and dispute a payment, fail a payout, complete a verification, answer an SMS.
 import { NativeSelect, Textarea } from '@mantine/core'
-import { useState, type ReactNode } from 'react'
+import { useState } from 'react'
 import type { Payment, Payout, Verification } from '#sdk/index.ts'
 import { useValueAtOpening } from '../dialogs.ts'
 import { ActResultText, sendAct, type ActResponse } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { PartyName } from '../parties/PartyName.tsx'
+import { refundableMinor } from '../payments/texts.ts'
 import { invalidate } from '../queries.ts'
 
 type SandboxDialog = { opened: boolean; onClose: () => void }
@@ -23,16 +24,17 @@ const OUTCOMES = [
 export function AuthenticateDialog({ payment, ...dialog }: SandboxDialog & { payment: Payment }) {
   const [outcome, setOutcome] = useState('succeeded')
   const money = formatMoney(payment.amount_minor, payment.currency)
+  const succeeds = outcome === 'succeeded'
   return (
     <ConfirmDialog
       {...dialog}
-      title={`Pay ${money} as the buyer?`}
-      action={SUCCESS_ACTIONS[outcome === 'succeeded' ? 'succeeded' : 'failed']}
+      title={succeeds ? `Pay ${money} as the buyer?` : `Fail the payment of ${money} as the buyer?`}
+      action={succeeds ? 'Pay' : 'Fail payment'}
       effect="The payment waits for its buyer: for a card, or for the answer to the bank. You do it, and the payment is authorized or fails."
       act={() => sendAct('POST', `/sandbox/payments/${payment.id}/authenticate`, { outcome })}
       unknown={UNKNOWN_ACT}
       onSettled={() => invalidate('/v1/payments', '/timelines')}
-      outcome={(result) => <Accepted of={result} by="The buyer answered" />}
+      outcome={(result) => <SandboxActOutcome of={result} done="The buyer answered" />}
     >
       <NativeSelect
         label="Outcome"
@@ -45,10 +47,8 @@ export function AuthenticateDialog({ payment, ...dialog }: SandboxDialog & { pay
   )
 }
 
-const SUCCESS_ACTIONS = { succeeded: 'Pay', failed: 'Fail' }
-
 export function DisputeDialog({ payment, ...dialog }: SandboxDialog & { payment: Payment }) {
-  const money = formatMoney(payment.amount_captured_minor, payment.currency)
+  const money = formatMoney(refundableMinor(payment), payment.currency)
   return (
     <ConfirmDialog
       {...dialog}
@@ -59,7 +59,7 @@ export function DisputeDialog({ payment, ...dialog }: SandboxDialog & { payment:
       act={() => sendAct('POST', `/sandbox/payments/${payment.id}/dispute`)}
       unknown={UNKNOWN_ACT}
       onSettled={() => invalidate('/v1/payments', '/v1/disputes', '/v1/wallet', '/timelines')}
-      outcome={(result) => <Accepted of={result} by="The bank disputed the payment" />}
+      outcome={(result) => <SandboxActOutcome of={result} done="The bank disputed the payment" />}
     />
   )
 }
@@ -81,7 +81,7 @@ export function FailPayoutInSandboxDialog({ payout: now, ...dialog }: SandboxDia
       act={() => sendAct('POST', `/sandbox/payouts/${payout.id}/fail`)}
       unknown={UNKNOWN_ACT}
       onSettled={() => invalidate('/v1/payouts', '/v1/wallet', '/timelines')}
-      outcome={(result) => <Accepted of={result} by="The bank refused the payout" />}
+      outcome={(result) => <SandboxActOutcome of={result} done="The bank refused the payout" />}
     />
   )
 }
@@ -110,12 +110,12 @@ export function CompleteVerificationDialog({
             : 'The provider refuses it, and the verification waits for the person again, with the reason.'}
         </>
       }
-      act={() => sendAct('POST', `/sandbox/verifications/${id}/complete`, { outcome })}
+      act={() => sendAct('POST', `/sandbox/kyc/${id}/complete`, { outcome })}
       unknown={UNKNOWN_ACT}
       onSettled={() =>
         invalidate('/v1/compliance', '/v1/customers', '/v1/recipients', '/v1/merchants', '/timelines')
       }
-      outcome={(result) => <Accepted of={result} by="The provider checked the document" />}
+      outcome={(result) => <SandboxActOutcome of={result} done="The provider checked the document" />}
     >
       <NativeSelect
         label="Outcome"
@@ -142,7 +142,7 @@ export function ReplyDialog({ id, phone, ...dialog }: SandboxDialog & { id: stri
       act={() => sendAct('POST', `/sandbox/messages/${id}/reply`, { text: text.trim() })}
       unknown={UNKNOWN_ACT}
       onSettled={() => invalidate('/v1/messages', '/sandbox/messages')}
-      outcome={(result) => <Accepted of={result} by="The phone sent the answer" />}
+      outcome={(result) => <SandboxActOutcome of={result} done="The phone sent the answer" />}
     >
       {(errorOf) => (
         <Textarea
@@ -160,11 +160,11 @@ export function ReplyDialog({ id, phone, ...dialog }: SandboxDialog & { id: stri
   )
 }
 
-/** `by`: what the sandbox did. The notification about it arrives soon after. */
-function Accepted({ of, by }: { of: ActResponse<unknown>; by: ReactNode }) {
+/** `done`: what the sandbox did. The notification about it arrives soon after. */
+function SandboxActOutcome({ of, done }: { of: ActResponse<unknown>; done: string }) {
   return (
-    <ActResultText of={of} true_if_accepted>
-      {by}. The status changes when the notification about it is applied.
+    <ActResultText of={of}>
+      {done}. The status changes when the notification about it is applied.
     </ActResultText>
   )
 }

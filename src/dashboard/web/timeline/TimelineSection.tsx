@@ -10,6 +10,7 @@ import { humanize } from '../kit/statuses.ts'
 import { pollInterval } from '../poll-interval.ts'
 import type { TimelineContextAnswer } from '../payments/timeline.ts'
 import { answerKey, retryUntilLoaded } from '../queries.ts'
+import { useClockNow } from '../sandbox/clock.ts'
 import { useSession } from '../session.tsx'
 import { entryItem } from './items.tsx'
 import { rowItems } from './row-items.tsx'
@@ -55,6 +56,7 @@ export function RowTimeline({
   texts: RowTexts
 }) {
   const now = useNow()
+  const clock_now = useClockNow()
   const { is_operator } = useSession()
   const queryKey = answerKey(`${path}/full`, { limit: LIMIT })
   const query = useInfiniteQuery({
@@ -87,7 +89,7 @@ export function RowTimeline({
       query={query}
       items={
         timeline && at !== undefined
-          ? rowItems(timeline, texts, { at: humanize(at), now, is_operator })
+          ? rowItems(timeline, texts, { at: humanize(at), now, clock_now, is_operator })
           : undefined
       }
       earlier={earlierOf(query)}

@@ -18,8 +18,8 @@ export function dueText(at: string, now: number): string {
   return ms < 10_000 ? ` in ${Math.round(ms / 1000)} s` : ` in ${formatDuration(ms)}`
 }
 
-/** The entry of a delivery. Successful deliveries are minor. */
-export function deliveryItem(delivery: TimelineDelivery): TimelineItem {
+/** The entry of a delivery. Successful deliveries are minor. `clock_now`: the time of the page's clock. */
+export function deliveryItem(delivery: TimelineDelivery, clock_now: number): TimelineItem {
   const { id, status, type, url, next_attempt_at, last_status_code, last_error } = delivery
   const delivered = status === 'delivered'
   const reason = last_error ?? (last_status_code === null ? null : `HTTP ${last_status_code}`)
@@ -33,7 +33,7 @@ export function deliveryItem(delivery: TimelineDelivery): TimelineItem {
     outcome: status === 'pending' && delivery.attempts > 0 ? 'retrying' : status,
     changed: delivered
       ? undefined
-      : `${reason ?? 'Not sent yet'}${next_attempt_at === null ? '' : `; next attempt${dueText(next_attempt_at, Date.now())}`}`,
+      : `${reason ?? 'Not sent yet'}${next_attempt_at === null ? '' : `; next attempt${dueText(next_attempt_at, clock_now)}`}`,
     is_major: status !== 'delivered' && status !== 'skipped',
     links: (
       <Link to="/webhooks/deliveries/$id" params={{ id }}>

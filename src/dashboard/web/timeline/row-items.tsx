@@ -17,13 +17,13 @@ export type TimelinePage = {
   deliveries: TimelineAnswer['deliveries']
 }
 
-/** The entries, oldest first. `at`: the provider's display name. */
+/** The entries, oldest first. `at`: the provider's display name. `clock_now`: the time of the page's clock. */
 export function rowItems(
   { entries, jobs, deliveries }: TimelinePage,
   texts: RowTexts,
-  context: { at: string; now: number; is_operator: boolean },
+  context: { at: string; now: number; clock_now: number; is_operator: boolean },
 ): TimelineItem[] {
-  const { at, now, is_operator } = context
+  const { at, now, clock_now, is_operator } = context
   const jobs_by_id = new Map(jobs.map((job) => [job.id, job]))
   const attempted = new Set(
     entries.map(({ kind, details }) => (kind === 'attempt' ? details['job_id'] : null)),
@@ -41,6 +41,7 @@ export function rowItems(
             job,
             at,
             now,
+            clock_now,
           }),
           links: is_operator && (
             <Link to="/ops/jobs/$id" params={{ id: job_id }}>
@@ -68,8 +69,8 @@ export function rowItems(
   })
   const waiting = jobs
     .filter(({ id, run_at }) => run_at !== null && !attempted.has(id))
-    .map((job) => waitingItem(job, texts, now))
-  return [...items, ...waiting, ...deliveries.map(deliveryItem)].toSorted(byTime)
+    .map((job) => waitingItem(job, texts, context))
+  return [...items, ...waiting, ...deliveries.map((each) => deliveryItem(each, clock_now))].toSorted(byTime)
 }
 
 function attemptFields(
@@ -80,11 +81,13 @@ function attemptFields(
     job,
     at,
     now,
+    clock_now,
   }: {
     entries: TimelineEntry[]
     job: TimelineAnswer['jobs'][number] | undefined
     at: string
     now: number
+    clock_now: number
   },
 ) {
   const { done, to_do, doing } = texts.jobs[name] ?? defaultJobTexts(name)
@@ -100,7 +103,7 @@ function attemptFields(
     after !== undefined
       ? ` ${formatDuration(Date.parse(after.at) - Date.parse(ended_at ?? began_at))} later`
       : typeof job?.run_at === 'string'
-        ? dueText(job.run_at, now)
+        ? dueText(job.run_at, clock_now)
         : ''
   const sentences = attemptSentences(
     { at, done: `${done} at ${at}`, to_do, resource: `job: ${to_do}` },
@@ -123,7 +126,11 @@ function attemptFields(
   }
 }
 
-function waitingItem(job: TimelineAnswer['jobs'][number], texts: RowTexts, now: number): TimelineItem {
+function waitingItem(
+  job: TimelineAnswer['jobs'][number],
+  texts: RowTexts,
+  { now, clock_now }: { now: number; clock_now: number },
+): TimelineItem {
   const { to_do } = texts.jobs[job.name] ?? defaultJobTexts(job.name)
   return {
     id: `job-${job.id}`,
@@ -131,7 +138,7 @@ function waitingItem(job: TimelineAnswer['jobs'][number], texts: RowTexts, now: 
     ended_at: new Date(now).toISOString(),
     icon: KIND_ICONS.job,
     name: `Waits for a worker: ${to_do}`,
-    note: `due${dueText(job.run_at ?? job.created_at, now)}`,
+    note: `due${dueText(job.run_at ?? job.created_at, clock_now)}`,
     outcome: 'queued',
     details: job,
   }

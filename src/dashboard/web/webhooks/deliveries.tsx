@@ -2,7 +2,7 @@
 import type { WebhookDelivery } from '#sdk/index.ts'
 import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
 import type { TableColumn } from '../kit/DataTable.tsx'
-import { Instant } from '../kit/Instant.tsx'
+import { Deadline } from '../kit/Deadline.tsx'
 import { Status } from '../kit/Status.tsx'
 
 /** The last response of a delivery: an HTTP status, or the error. */
@@ -32,7 +32,7 @@ export const deliveryColumns: TableColumn<WebhookDelivery>[] = [
   { title: 'Attempts', cell: ({ attempts }) => attempts, align: 'end', csv: ({ attempts }) => attempts },
   {
     title: 'Next attempt',
-    cell: ({ next_attempt_at }) => <Instant at={next_attempt_at} />,
+    cell: ({ next_attempt_at }) => <Deadline at={next_attempt_at} />,
     csv: ({ next_attempt_at }) => next_attempt_at,
   },
   {
