@@ -89,7 +89,9 @@ test('a pass reads no row of a tenant whose clock was not moved, and of another 
     },
   ])
   // The first pass reads the open payments of this tenant, and remembers that none of them is due.
-  const first = await readsOf(sql, (tx) => moveTestClock(tx, { tenant_id: moved, clock_offset }, rules, limits))
+  const first = await readsOf(sql, (tx) =>
+    moveTestClock(tx, { tenant_id: moved, clock_offset }, rules, limits),
+  )
   expect(first['payments']).toBeGreaterThanOrEqual(ROWS)
   expect(first['payments']).toBeLessThanOrEqual(3 * ROWS)
   const next = await readsOf(sql, async (tx) => expect(await findClocksWithWork(tx)).toEqual([]))

@@ -89,7 +89,7 @@ export async function findAbandonedPaymentsInTestMode(
 ): Promise<DuePayment[]> {
   const abandoned_at = abandonedPaymentAt(sql, ttl_s)
   return await sql<DuePayment[]>`
-    select p.tenant_id, p.id from ${openPaymentsOf(sql, sql`${tenant.tenant_id}::uuid`, 'requires_action')}
+    select p.tenant_id, p.id from ${waitingPaymentsOf(sql, sql`${tenant.tenant_id}::uuid`, 'requires_action')}
     where ${waitsForBuyer(sql)} and ${abandoned_at} <= ${clockOf(sql, tenant)}
     order by ${abandoned_at} limit ${limit}`
 }
@@ -120,7 +120,7 @@ export function abandonedPaymentAt(sql: Sql | Tx, ttl_s: number): Fragment {
  * The open payments `p` of a tenant with this status. With the conditions on times inside, PostgreSQL could read an
  * index by time, which has the payments of all tenants. `tenant_id`: an expression.
  */
-export function openPaymentsOf(
+export function waitingPaymentsOf(
   sql: Sql | Tx,
   tenant_id: Fragment,
   status: 'authorized' | 'requires_action',
@@ -133,7 +133,7 @@ export function openPaymentsOf(
 }
 
 function heldInTestMode(sql: Sql, { tenant_id }: TestTenant): Fragment {
-  return openPaymentsOf(sql, sql`${tenant_id}::uuid`, 'authorized')
+  return waitingPaymentsOf(sql, sql`${tenant_id}::uuid`, 'authorized')
 }
 
 function clockOf(sql: Sql, { tenant_id }: TestTenant): Fragment {

@@ -39,6 +39,10 @@ export type SignedIn = {
  * has access to it. If no tenant is selected: the first tenant of which the user is a member.
  */
 export async function findSignedIn(sql: Sql, session_id: string, mode: Mode): Promise<SignedIn | undefined> {
+  const of_mode =
+    mode === 'live'
+      ? sql`of_mode.id = live.id`
+      : sql`of_mode.twin_id = live.id and live.id <> ${SYSTEM_TENANT_ID}`
   const [found] = await sql<SignedIn[]>`
     select s.id as session_id, u.id as user_id, u.name, u.email, u.two_factor_enabled, u.is_operator,
       u.is_operator or 1 < (
@@ -56,7 +60,7 @@ export async function findSignedIn(sql: Sql, session_id: string, mode: Mode): Pr
           and (m.user_id is not null or (u.is_operator and t.id <> ${SYSTEM_TENANT_ID}))))
       order by m.created_at, t.id limit 1
     ) live on true
-    left join tenants of_mode on ${mode === 'live' ? sql`of_mode.id = live.id` : sql`of_mode.twin_id = live.id and live.id <> ${SYSTEM_TENANT_ID}`}
+    left join tenants of_mode on ${of_mode}
     where s.id = ${session_id}`
   return found
 }

@@ -7,11 +7,11 @@ import {
   abandonedPaymentAt,
   holdExpiresAt,
   isUnwarned,
-  openPaymentsOf,
+  waitingPaymentsOf,
   waitsForBuyer,
   WARNING_PERIOD,
 } from '../payments/expiry.ts'
-import { abandonedVerificationAt, openVerificationsOf, waitsForPerson } from '../verifications/cancel.ts'
+import { abandonedVerificationAt, waitingVerificationsOf, waitsForPerson } from '../verifications/cancel.ts'
 
 /** What the deadlines of a tenant depend on, besides its clock. */
 export type DeadlineRules = {
@@ -47,16 +47,16 @@ export function waitingWorkOf(sql: Sql | Tx, tenant_id: Fragment): Fragment {
 
 /** Selects the deadlines of payments and verifications as `at`. Reads all that are open. */
 export function resourceDeadlinesOf(sql: Sql | Tx, tenant_id: Fragment, rules: DeadlineRules): Fragment {
-  const held = sql`from ${openPaymentsOf(sql, tenant_id, 'authorized')} where p.capture_before is not null`
+  const held = sql`from ${waitingPaymentsOf(sql, tenant_id, 'authorized')} where p.capture_before is not null`
   const hold_expires_at = holdExpiresAt(sql, rules.processor_follows)
   return unionAll(sql, [
     sql`select ${hold_expires_at} as at ${held}`,
     sql`select ${hold_expires_at} - ${WARNING_PERIOD}::interval ${held} and ${isUnwarned(sql)}`,
     sql`
-      select ${abandonedPaymentAt(sql, rules.action_ttl_s)} from ${openPaymentsOf(sql, tenant_id, 'requires_action')}
+      select ${abandonedPaymentAt(sql, rules.action_ttl_s)} from ${waitingPaymentsOf(sql, tenant_id, 'requires_action')}
       where ${waitsForBuyer(sql)}`,
     sql`
-      select ${abandonedVerificationAt(sql, rules.verification_ttl_days)} from ${openVerificationsOf(sql, tenant_id)}
+      select ${abandonedVerificationAt(sql, rules.verification_ttl_days)} from ${waitingVerificationsOf(sql, tenant_id)}
       where ${waitsForPerson(sql)}`,
   ])
 }

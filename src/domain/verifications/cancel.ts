@@ -59,13 +59,13 @@ export async function cancelAbandonedInTestMode(
   ttl_days: number,
   limit: number,
 ): Promise<number> {
-  const from = openVerificationsOf(sql, sql`${tenant_id}::uuid`)
+  const from = waitingVerificationsOf(sql, sql`${tenant_id}::uuid`)
   const is_overdue = sql`${abandonedVerificationAt(sql, ttl_days)} <= now() + (select clock_offset(${tenant_id}))`
   return await cancelOverdue(sql, { from, is_overdue }, limit)
 }
 
-/** The open verifications `v` of a tenant: see `openPaymentsOf`. `tenant_id`: an expression. */
-export function openVerificationsOf(sql: Sql | Tx, tenant_id: Fragment): Fragment {
+/** The open verifications `v` of a tenant: see `waitingPaymentsOf`. `tenant_id`: an expression. */
+export function waitingVerificationsOf(sql: Sql | Tx, tenant_id: Fragment): Fragment {
   return sql`(
     select o.tenant_id, o.id, o.status, o.cancel_requested_at, o.updated_at
     from verifications o where o.tenant_id = ${tenant_id} and o.open offset 0

@@ -1,5 +1,5 @@
 // Moves the clocks of tenants in test mode: what is due by a clock runs, in the order of the deadlines.
-import { PAYMENTS, TEST_KEYS } from '#core/config/providers.ts'
+import { hasSandboxProcessor } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
 import {
   findAbandonedPaymentsInTestMode,
@@ -26,7 +26,7 @@ const BATCH_SIZE = 500
 export function startTestClocks(context: WorkerContext, hasWork: HasWork): Loop {
   const { sql, database, config } = context
   // A test account of the processor has the real time.
-  const sandbox = config[TEST_KEYS[PAYMENTS.provider]] === undefined ? sandboxClock(context) : null
+  const sandbox = hasSandboxProcessor(config) ? sandboxClock(context) : null
   const rules = deadlineRulesOf(context.config, { processor_follows: sandbox !== null })
   let interval_ms = INTERVAL_MS
   return repeatWhileCurrent(
