@@ -132,11 +132,13 @@ test('a link to test mode creates the twin for a person who opens it first, and 
 
 test('pages of operators have no mode, and a link to a twin opens test mode', async () => {
   const { world } = dashboard
-  const twin = await world.clientOf({ tenant: 'acme', mode: 'test' })
+  const { tenant_id } = await world.clientOf({ tenant: 'operated' })
+  const twin = await world.clientOf({ tenant: 'operated', mode: 'test' })
+  const person = await createPerson(world, { role: 'owner', tenant_id, is_operator: true })
   const payment = await authorizedPayment(twin)
   const [job] = await world.sql<{ id: string }[]>`
     select id from jobs where tenant_id = ${twin.tenant_id} and resource_id = ${payment.id}`
-  const page = await dashboard.open('/test/ops/queues', { as: 'operator' })
+  const page = await dashboard.open('/test/ops/queues', { as: person })
   await page.waitForURL(`${dashboard.url}/ops/queues`)
   await heading(page, 'Queues').waitFor()
   expect(await frameOf(page)).toBeUndefined()
