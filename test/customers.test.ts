@@ -32,6 +32,7 @@ test('a created customer is returned with every documented field', async ({ worl
     ...fields,
     id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/),
     tenant_id: world.tenant_id,
+    livemode: true,
     kyc_status: 'none',
     created_at: expect.any(String),
     updated_at: expect.any(String),

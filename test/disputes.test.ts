@@ -140,6 +140,7 @@ test('each step of a dispute is shown, emits one event and is posted once, even 
   expect(dispute).toEqual({
     ...shown.dispute,
     tenant_id: world.tenant_id,
+    livemode: true,
     payment_id: payment.id,
     processor: 'stripe',
     amount_withdrawn_minor: 1000,

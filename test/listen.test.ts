@@ -155,7 +155,17 @@ test.concurrent('new events are posted with the signature of a delivery; Ctrl-C 
 
   const [{ body, headers, method }] = receiver.received as [(typeof receiver.received)[0]]
   const { id, type, created_at: timestamp, sequence, data } = eventOf(4, 'refund.succeeded')
-  expect(body).toBe(JSON.stringify({ id, type, timestamp, sequence, tenant_id: TENANT, data }))
+  expect(body).toBe(
+    JSON.stringify({
+      id,
+      type,
+      timestamp,
+      sequence,
+      tenant_id: TENANT,
+      livemode: true,
+      data: { ...data, livemode: true },
+    }),
+  )
   expect([method, headers['user-agent'], headers['content-type'], headers['webhook-id']]).toEqual([
     'POST',
     'Sluice-Webhooks/1',

@@ -92,7 +92,13 @@ describe('a payout', () => {
       expect((await own.get(`/v1/payouts/${answer.body.id}`)).body).toEqual(answer.body)
       expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 500, reserved: 300 })
       expect((await own.get('/v1/wallet/balances')).body).toEqual([
-        { currency: 'usd', balance_minor: 500, pending_payouts_minor: 300, available_minor: 200 },
+        {
+          livemode: true,
+          currency: 'usd',
+          balance_minor: 500,
+          pending_payouts_minor: 300,
+          available_minor: 200,
+        },
       ])
       return answer.body
     })

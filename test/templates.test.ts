@@ -195,6 +195,7 @@ test('a preview has the content of the message, and only HTML is escaped', async
       text: 'Hello <b>"Ada"</b> 1 2.5',
       html: [escaped, escaped, variables.name, escaped, escaped].join('|'),
       body: null,
+      livemode: true,
     },
   ])
   const sms = { channel: 'sms', subject: undefined, text: undefined, body: '{{ name }}' }
@@ -203,6 +204,7 @@ test('a preview has the content of the message, and only HTML is escaped', async
     text: null,
     html: null,
     body: variables.name,
+    livemode: true,
   })
 })
 

@@ -107,6 +107,7 @@ describeIn('with notifications of the processor', {}, (test) => {
     expect(body).toEqual({
       id: expect.any(String),
       tenant_id: shop.tenant_id,
+      livemode: true,
       idempotency_key: expect.any(String),
       status: 'pending',
       amount_minor: 12_000,

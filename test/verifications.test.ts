@@ -64,6 +64,7 @@ describe('the start of a verification', () => {
       expect(answer.body).toEqual({
         id: expect.any(String),
         tenant_id: world.tenant_id,
+        livemode: true,
         idempotency_key,
         status: 'requires_input',
         ...subject,

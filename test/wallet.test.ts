@@ -23,6 +23,7 @@ async function transactionsOf(client: Client, query = ''): Promise<any[]> {
 }
 
 const balance = (currency: string, balance_minor: number) => ({
+  livemode: true,
   currency,
   balance_minor,
   pending_payouts_minor: 0,
@@ -60,6 +61,7 @@ describe('a shop with three currencies', () => {
   test('lists each change with its sign, its cause and the balance after it', async ({ world }) => {
     const entry = (kind: string, currency: string, amounts: [number, number], subject: [string, string]) => ({
       id: expect.any(String),
+      livemode: true,
       kind,
       currency,
       amount_minor: amounts[0],

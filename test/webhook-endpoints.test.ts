@@ -485,6 +485,7 @@ test('an endpoint without deliveries has empty statistics', async ({ world }) =>
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   expect((await client.get(`${PATH}/${id}/stats`)).body).toEqual({
+    livemode: true,
     delivered: 0,
     failed: 0,
     pending: 0,
@@ -586,6 +587,7 @@ test('deliveries can be filtered by status, type, event and time, and are newest
   expect(newest).toEqual({
     id: created[0]!.id,
     tenant_id: client.tenant_id,
+    livemode: true,
     endpoint_id: endpoint.id,
     event_id: created[0]!.event_id,
     type: 'payout.paid',

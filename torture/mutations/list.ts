@@ -114,8 +114,8 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/domain/notifications/notification.ts',
-        from: 'id: derivedId(provider, account, event_id)',
-        to: 'id: derivedId(provider, account, event_id, String(performance.now()))',
+        from: ', account, event_id)',
+        to: ', account, event_id, String(performance.now()))',
       },
     ],
   },

@@ -1,7 +1,7 @@
 // The controls under `/_emulator/`: the buyer, the dashboard, the clock, webhooks, faults and the record of effects.
 import { BROWSER_CALL, DASHBOARD_CALL } from '#providers/sandbox/stripe/call.ts'
 import { authenticate } from '#providers/sandbox/stripe/confirmation.ts'
-import { moveClock } from '#providers/sandbox/stripe/due.ts'
+import { DEADLINES, moveClock } from '#providers/sandbox/stripe/due.ts'
 import { nowMs } from '#providers/sandbox/stripe/engine.ts'
 import { errorBody, parameterRefused, Refusal, unknownUrl } from '#providers/sandbox/stripe/errors.ts'
 import { findEvent } from '#providers/sandbox/stripe/events.ts'
@@ -169,9 +169,9 @@ function changeWebhooks(emulator: Emulator, _id: string, body: Record<string, un
   return describeWebhooks(emulator)
 }
 
-/** The state of the webhook sender. `to_come`: number of scheduled changes, except for the expiries of holds. */
+/** The state of the webhook sender. `to_come`: number of scheduled changes, except for deadlines days ahead. */
 function describeWebhooks({ webhooks, engine }: Emulator): unknown {
-  const to_come = [...engine.schedule.byKey.values()].filter(({ kind }) => kind !== 'hold')
+  const to_come = [...engine.schedule.byKey.values()].filter(({ kind }) => !DEADLINES.includes(kind))
   return { ...(webhooks?.describe() ?? { url: null }), to_come: to_come.length }
 }
 

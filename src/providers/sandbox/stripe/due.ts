@@ -72,11 +72,11 @@ export function moveClock(engine: Engine, by_ms: number): void {
 }
 
 /** Changes at a time that an object names. */
-const NAMED_TIMES: readonly ChangeKind[] = ['hold', 'dispute_deadline']
+export const DEADLINES: readonly ChangeKind[] = ['hold', 'dispute_deadline']
 
 /** Keeps the delays of changes after the clock went back: all without a named time are due as much earlier. */
 export function keepDelays(engine: Engine, back_ms: number): void {
-  const delayed = [...engine.schedule.byKey.values()].filter(({ kind }) => !NAMED_TIMES.includes(kind))
+  const delayed = [...engine.schedule.byKey.values()].filter(({ kind }) => !DEADLINES.includes(kind))
   for (const { kind, id, due_ms } of delayed) scheduleAt(engine, { kind, id, due_ms: due_ms - back_ms })
 }
 
