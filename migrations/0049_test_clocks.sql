@@ -6,7 +6,7 @@ create table test_clocks (
   tenant_id uuid primary key,
   -- How far the clock is ahead of the real time. It only grows.
   clock_offset interval not null default '0',
-  -- The time to which the clock moves. Null: the clock has arrived, and everything until then has run.
+  -- The time to which the clock moves. Null: the clock has arrived.
   advance_to timestamptz,
   -- When the clock last moved, or began to: a step waits for the work of the previous step.
   moved_at timestamptz not null default now(),
@@ -21,7 +21,7 @@ create table test_clocks (
   constraint test_clocks_offset check (clock_offset between interval '0' and interval '366 days')
 ) with (fillfactor = 50);
 
--- Deadlines of live tenants are real times, whoever writes a row.
+-- Deadlines of live tenants are real times: no process can give them a clock.
 create function refuse_live_clock() returns trigger language plpgsql security definer as $$
 begin
   if tg_relid <> 'test_clocks'::regclass then
@@ -30,7 +30,7 @@ begin
   perform require_test_mode(new.tenant_id);
   return new;
 end $$;
-create trigger test_clocks_are_of_test_mode before insert on test_clocks
+create trigger test_clocks_are_of_test_mode before insert or update of tenant_id on test_clocks
   for each row execute function refuse_live_clock();
 
 -- The offset of a clock since a time. So a deadline that is a delay after a stored time, such as `updated_at`, has the

@@ -2,6 +2,7 @@
 import { expect } from 'vitest'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { keysCommand } from '#commands/keys.ts'
+import { ledgerCommand } from '#commands/ledger.ts'
 import { queuesCommand } from '#commands/queues.ts'
 import { findPauses } from '#domain/jobs/pauses.ts'
 import { createModeCache } from '#domain/modes.ts'
@@ -57,7 +58,7 @@ test('a key of test mode is created by the command, for a twin that its first ke
   expect(listed.stdout).toContain(`Contact of shop/test: none\nId of shop/test: ${twin.id}\n`)
   expect((await run('list', '--tenant', 'shop')).stdout).toContain('shop has no keys.')
   const [, id] = /([0-9a-f-]{36}) {2}\.\.\./.exec(listed.stdout)!
-  const rotated = await run('rotate', '--tenant', 'shop', '--mode', 'test', '--id', id!)
+  const rotated = await run('rotate', '--tenant', 'shop/test', '--id', id!)
   expect(rotated.stdout).toContain('sk_test_shop_')
   const mistyped = await run('create', '--tenant', 'shpo', '--mode', 'test', '--scopes', 'all')
   expect([mistyped.code, await findTenant(world.sql, 'shpo', 'live')]).toEqual([1, undefined])
@@ -84,6 +85,11 @@ test('commands name a twin by the slug of its tenant and "/test"', async ({ worl
   expect(await pausedIds()).toEqual([twin.id])
   await run('resume', '--tenant', twin.id)
   expect(await pausedIds()).toEqual([])
+  const ledger = (...args: string[]) =>
+    runHere(ledgerCommand, args, { DATABASE_URL: world.config.DATABASE_URL })
+  const correction = ['--currency', 'usd', '--amount', '500', '--reason', 'checks']
+  expect((await ledger('correct', '--tenant', 'paused/test', ...correction)).code).toBe(0)
+  expect((await ledger('list')).stdout).toContain('paused/test')
   const missing = await run('pause', '--tenant', 'paused/tset', '--reason', 'checks')
   expect(missing.stderr).toBe('There is no tenant "paused/tset".\n')
 })

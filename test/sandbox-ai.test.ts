@@ -1,5 +1,5 @@
 // The size of what the models of sandboxes and emulators answer, whatever a schema requests.
-import { describe, expect, test as anyTest } from 'vitest'
+import { describe, expect, onTestFinished, test as anyTest, vi } from 'vitest'
 import { NoAnswer } from '#providers/http.ts'
 import { completionFor } from '#providers/sandbox/ai/completion.ts'
 import { readAnswer } from '#workers/sandbox/answer.ts'
@@ -65,6 +65,14 @@ anyTest('no more parts of a schema are read than an answer may have values', () 
   })
   answerOf({ $defs: { a: { allOf: counted } }, $ref: '#/$defs/a' })
   expect(read).toBeLessThanOrEqual(10_000 + 24)
+})
+
+anyTest('a string is not generated beyond its maximum', () => {
+  const short = { type: 'string', minLength: MAX_CONTENT_LENGTH, maxLength: 1 }
+  const padded = vi.spyOn(String.prototype, 'padEnd')
+  onTestFinished(() => padded.mockRestore())
+  expect(answerOf(itemsOf(short)).finish_reason).toBe('stop')
+  expect(Math.max(...padded.mock.calls.map(([length]) => length))).toBe(1)
 })
 
 anyTest('a long string that fits is complete', () => {

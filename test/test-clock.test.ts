@@ -77,6 +77,16 @@ test('a live key reads and moves no clock', async ({ client }) => {
     expect([answer.status, answer.body.error.code]).toEqual([403, 'test_mode_only'])
 })
 
+test('no process can give a live tenant a clock', async ({ world }) => {
+  const { sql } = world
+  const shop = await testTenant(world)
+  const insert = sql`insert into test_clocks (tenant_id, clock_offset) values (${world.tenant_id}, '1 day')`
+  await expect(insert).rejects.toThrow('is no tenant in test mode')
+  await sql`insert into test_clocks (tenant_id) values (${shop.tenant_id})`
+  const move = sql`update test_clocks set tenant_id = ${world.tenant_id} where tenant_id = ${shop.tenant_id}`
+  await expect(move).rejects.toThrow('is no tenant in test mode')
+})
+
 test('a clock shows the real time until it is moved, and then goes on from there', async ({ world }) => {
   const shop = await testTenant(world)
   const first = await clockOf(shop)

@@ -22,9 +22,9 @@ import {
   setEmailDomains,
   setSmsSenders,
   setTenantContact,
-  tenantName,
   type Tenant,
 } from '#domain/tenants.ts'
+import { parseTenantName, tenantName } from '#domain/tenant-names.ts'
 import { refuseSurplus, requireOption } from './arguments.ts'
 import { withDatabase } from './database.ts'
 import { print, terminalText, wrapText } from './print.ts'
@@ -44,7 +44,7 @@ const HELP = `sluice keys: the API keys of a tenant, its contact, its email doma
   npm run keys -- domains --tenant acme [--only shop.example,mail.shop.example | --none | --default]
   npm run keys -- senders --tenant acme [--only +4915112345678,Shop | --none | --default]
 
-Each command takes --mode test, for the keys and settings of the tenant's twin in test mode.
+Each command takes --mode test (or --tenant acme/test), for the keys and settings of the tenant's twin in test mode.
 
 create   creates a key and prints it, once. Creates the tenant if it does not exist. --scopes all: every scope.
          --mode test: a key of test mode, sk_test_..., which moves no money. The tenant must exist, its twin need not.
@@ -77,7 +77,7 @@ const OPTIONS = {
   none: { type: 'boolean' },
   only: { type: 'string' },
   default: { type: 'boolean' },
-  mode: { type: 'string', default: 'live' },
+  mode: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
 } as const
 
@@ -92,7 +92,7 @@ type KeyOptions = {
   none?: boolean
   only?: string
   default?: boolean
-  mode: string
+  mode?: string
 }
 
 export async function keysCommand(args: string[], env: NodeJS.ProcessEnv): Promise<void> {
@@ -102,8 +102,8 @@ export async function keysCommand(args: string[], env: NodeJS.ProcessEnv): Promi
   if (!['create', 'list', 'rotate', 'revoke', 'contact', 'domains', 'senders'].includes(command))
     throw new ConfigError(`There is no command "${command}". See --help.`)
   refuseSurplus(positionals, HELP)
-  const slug = requireOption(values, 'tenant')
-  const mode = MODES.find((each) => each === values.mode)
+  const { slug, mode: named_mode } = parseTenantName(requireOption(values, 'tenant'))
+  const mode = values.mode === undefined ? named_mode : MODES.find((each) => each === values.mode)
   if (mode === undefined) throw new ConfigError('--mode must be live or test.')
   const config = loadConfig(env)
   await withDatabase(config, { max: 1, application_name: 'sluice-keys' }, async (sql) => {

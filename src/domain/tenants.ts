@@ -4,6 +4,7 @@ import { newId, SYSTEM_TENANT_ID, SYSTEM_TWIN_ID } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { Mode } from './modes.ts'
 import { appending, type Actor } from './people/audit-log.ts'
+import { parseTenantName } from './tenant-names.ts'
 
 /** `contact_email`: the address for emails about problems of the tenant; null: no emails. */
 export type Tenant = { id: string; slug: string; name: string; contact_email: string | null; mode: Mode }
@@ -44,26 +45,12 @@ function tenantColumns(sql: Sql): Fragment {
   return sql`id, slug, name, contact_email, mode`
 }
 
-/** What follows the slug in the name of a twin. A slug has no slash. */
-const TWIN_SUFFIX = '/test'
-
-/** The name of a tenant for operators: its slug, and `<slug>/test` for a twin. */
-export function tenantName({ slug, mode }: Pick<Tenant, 'slug' | 'mode'>): string {
-  return mode === 'test' ? `${slug}${TWIN_SUFFIX}` : slug
-}
-
-/** As `tenantName`, of the row `t`. Null if there is no row. */
-export function tenantNameColumn(sql: Sql | Tx): Fragment {
-  return sql`t.slug || case t.mode when 'test' then ${TWIN_SUFFIX} else '' end`
-}
-
 /** The id of the tenant with this name, or with this id; undefined if there is none. */
 export async function findTenantId(sql: Sql | Tx, name_or_id: string): Promise<string | undefined> {
   const { data: id = null } = z.uuid().safeParse(name_or_id)
-  const is_twin = name_or_id.endsWith(TWIN_SUFFIX)
-  const slug = is_twin ? name_or_id.slice(0, -TWIN_SUFFIX.length) : name_or_id
+  const { slug, mode } = parseTenantName(name_or_id)
   const [found] = await sql<{ id: string }[]>`
-    select id from tenants where (slug = ${slug} and mode = ${is_twin ? 'test' : 'live'}) or id = ${id}`
+    select id from tenants where (slug = ${slug} and mode = ${mode}) or id = ${id}`
   return found?.id
 }
 

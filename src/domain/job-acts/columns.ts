@@ -1,6 +1,6 @@
 // The columns of jobs in lists, filters and pages of operators.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { tenantNameColumn } from '../tenants.ts'
+import { tenantNameColumn } from '../tenant-names.ts'
 
 /**
  * The columns of a job that lists (`listedColumns`), filters and the page of a single job need: from the job `j`, or

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import type { Sql, Tx } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
-import { tenantNameColumn } from '../tenants.ts'
+import { tenantNameColumn } from '../tenant-names.ts'
 import { actorName, appending, type Actor, type AuditAct } from '../people/audit-log.ts'
 
 /** The target of a pause: a queue, a tenant, or both. */

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { driftSchema, driftState, driftSubject } from '../reconciliation/drift.ts'
+import { tenantNameColumn } from '../tenant-names.ts'
 
 /**
  * A drift with its tenant, for operators. The tenant of an orphan is the system's if it is not known. Its `detail` is
@@ -24,7 +25,8 @@ export type UnresolvedFilters = {
 export async function findAllDrifts(sql: Sql, filters: UnresolvedFilters): Promise<TenantsDrift[]> {
   const { state = null, subject = null, tenant_id = null, before = null, limit } = filters
   return await sql<TenantsDrift[]>`
-    select d.id, d.tenant_id, t.slug as tenant, d.subject, d.subject_id, d.payment_id, d.state, d.ours, d.theirs,
+    select d.id, d.tenant_id, ${tenantNameColumn(sql)} as tenant, d.subject, d.subject_id, d.payment_id, d.state,
+      d.ours, d.theirs,
       d.detail, d.since, greatest(0, floor(extract(epoch from now() - d.since)))::integer as age_s, d.checked_at,
       d.created_at
     from drifts d join tenants t on t.id = d.tenant_id
@@ -64,7 +66,8 @@ export async function findParkedNotifications(
 ): Promise<ParkedNotification[]> {
   const { reason = null, before = null, limit } = filters
   return await sql<ParkedNotification[]>`
-    select n.id, n.provider, n.event_id, n.kind, n.object_id, n.reason, n.waits_for, t.slug as tenant, n.resource,
+    select n.id, n.provider, n.event_id, n.kind, n.object_id, n.reason, n.waits_for,
+      ${tenantNameColumn(sql)} as tenant, n.resource,
       n.resource_id, n.received_at, n.parked_at, extract(epoch from now() - n.parked_at)::integer as age_s
     from notifications n left join tenants t on t.id = n.tenant_id
     where n.parked_at is not null and n.livemode and (${reason}::text is null or n.reason = ${reason})

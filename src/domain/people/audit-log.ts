@@ -1,5 +1,6 @@
 // The audit log: append-only entries, each with the hash of the previous one.
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
+import { tenantNameColumn } from '../tenant-names.ts'
 import type { AuditSubject } from './audit-target.ts'
 
 /** The person or command that acts, with the request and the network address that the act came from. */
@@ -118,7 +119,7 @@ export async function findAuditEntries(
       ${seq === undefined ? sql`` : sql`and seq = ${seq}`} ${before === undefined ? sql`` : sql`and seq < ${before}`}
     order by seq desc limit ${MAX_SCANNED}`
   const entries = await sql<AuditEntry[]>`
-    select e.seq, e.at, t.slug as tenant, e.actor, e.action, e.subject, e.subject_id,
+    select e.seq, e.at, ${tenantNameColumn(sql)} as tenant, e.actor, e.action, e.subject, e.subject_id,
       e.details - 'expects_outcome' as details,
       coalesce((e.details -> 'expects_outcome')::boolean, false) as expects_outcome,
       e.request_id, e.address, (

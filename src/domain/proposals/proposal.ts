@@ -4,6 +4,7 @@ import type { Fragment, Sql } from '#core/db.ts'
 import { currencyCode, MAX_AMOUNT_MINOR } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
 import { reasonText } from '../jobs/reason.ts'
+import { tenantNameColumn } from '../tenant-names.ts'
 
 /** An undecided proposal expires after this time. */
 export const EXPIRES_HOURS = 72
@@ -51,7 +52,7 @@ export const proposalSchema = z.object({
   kind: z.enum(['correction', 'fail_payout']),
   state: proposalState,
   tenant_id: z.uuid(),
-  /** The slug. */
+  /** Its name for operators: see `tenantName`. */
   tenant: z.string(),
   payout_id: z.uuid().nullable(),
   currency: z.string().nullable(),
@@ -98,7 +99,7 @@ function proposalRows(sql: Sql): Fragment {
         when p.decision <> 'confirmed' then p.decision
         when p.carried_out_at is null then 'confirmed'
         when p.refused is not null then 'refused' else 'done' end as state,
-      p.tenant_id, t.slug as tenant, p.payout_id, upper(coalesce(p.currency, o.currency)) as currency,
+      p.tenant_id, ${tenantNameColumn(sql)} as tenant, p.payout_id, upper(coalesce(p.currency, o.currency)) as currency,
       coalesce(p.amount_minor, o.amount_minor) as amount_minor, p.reason, p.proposed_by, p.proposed_by_id, p.decided_by,
       p.decided_at, p.carried_out_at, p.refused, p.error, p.created_at, p.expires_at
     from proposals p

@@ -43,17 +43,20 @@ export async function findActEnd(
   return end
 }
 
-/** The oldest act that waits of each of some tenants, drawn at random: one that cannot begin keeps no other waiting. */
+/**
+ * The oldest open act of each of up to `max_tenants` random tenants, so that an act that cannot begin does not block
+ * other tenants.
+ */
 export async function findOpenActs(
   sql: Sql | Tx,
-  tenants: number,
+  max_tenants: number,
 ): Promise<{ tenant_id: string; id: string }[]> {
   return await sql<{ tenant_id: string; id: string }[]>`
     select tenant_id, id from (
       select distinct on (tenant_id) tenant_id, id from sandbox_acts where done_at is null
       order by tenant_id, created_at
     ) oldest
-    order by random() limit ${tenants}`
+    order by random() limit ${max_tenants}`
 }
 
 /**

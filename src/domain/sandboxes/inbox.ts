@@ -11,7 +11,7 @@ const MAX_MESSAGES = 1_000
 const MAX_BYTES = 32 * 1024 * 1024
 /** A longer text is cut: the inbox shows what was sent, and is no archive. */
 const MAX_TEXT_LENGTH = 100_000
-/** Shown as this character. In JSON, each of them would be six times as long. */
+/** Control characters except tabs and line ends: JSON escapes most with six characters. The inbox shows U+FFFD. */
 const CONTROL_CHARACTERS = /[^\P{Cc}\t\n\r]/gu
 const REPLACEMENT = '\uFFFD'
 /** The newest messages among which a search opens those to a recipient: their contents are sealed. */

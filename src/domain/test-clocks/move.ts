@@ -32,7 +32,10 @@ export type ClockPosition = {
   resources_due: boolean
 }
 
-/** The clocks that move, and those whose tenant has something due by the clock and not by the real time. */
+/**
+ * The clocks that move, and those whose tenant has something due by the clock and not by the real time. In random
+ * order, so that none is always the last.
+ */
 export async function findClocksWithWork(sql: Sql): Promise<ClockPosition[]> {
   return await sql<ClockPosition[]>`
     select c.tenant_id, c.clock_offset::text, extract(epoch from c.clock_offset)::float8 * 1000 as offset_ms,
@@ -40,7 +43,7 @@ export async function findClocksWithWork(sql: Sql): Promise<ClockPosition[]> {
     from test_clocks c
     where c.advance_to is not null or (c.clock_offset > '0' and (${areResourcesDue(sql)} or exists (
       select from (${waitingWorkOf(sql, sql`c.tenant_id`)}) w where w.at <= now() + c.clock_offset)))
-    order by c.tenant_id`
+    order by random()`
 }
 
 function areResourcesDue(sql: Sql | Tx): Fragment {
@@ -73,7 +76,6 @@ export async function moveTestClock(
     if (clock.clock_offset !== clock_offset) return true
     if (clock.advance_to === null && clock.resources_due) await setResourcesDue(tx, clock, rules)
     const due = (await makeJobsDue(tx, clock, limit)) + (await makeDeliveriesDue(tx, clock, limit))
-    if (due > 0) await tx`update test_clocks set moved_at = now() where tenant_id = ${tenant_id}`
     if (due > 0 || clock.advance_to === null) return due >= limit
     if (!clock.has_waited && (await hasOpenWork(tx, tenant_id))) return false
     if (clock.has_arrived)

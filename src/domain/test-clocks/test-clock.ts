@@ -17,7 +17,7 @@ export const testClockSchema = z
     status: z.enum(['ready', 'advancing']).meta({
       id: 'TestClockStatus',
       description:
-        '`advancing`: the clock moves to `advance_to`, from one deadline to the next. `ready`: it has arrived. It waits at each deadline until what was due has run, but at most 30 seconds, and not for what a pause stops.',
+        '`advancing`: the clock moves to `advance_to`, from one deadline to the next. At each it waits until what was due has run, but at most 30 seconds, and not for what a pause stops. `ready`: it has arrived.',
       example: 'ready',
     }),
     remaining: z.int().nullable().meta({

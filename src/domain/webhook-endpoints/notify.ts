@@ -5,6 +5,7 @@ import { SealError } from '#core/secrets.ts'
 import { countingMessages } from '../messages/limits.ts'
 import { requestMessages, type MessageResult, type MessageRequest } from '../messages/request.ts'
 import { NO_LIMITS, systemEmailRequest, type SystemEmailSettings } from '../messages/system-email.ts'
+import { tenantNameColumn } from '../tenant-names.ts'
 import { disabledEmail, type DisabledEndpoint } from './disabled-email.ts'
 
 /**
@@ -136,8 +137,8 @@ async function markNotified(tx: Tx, endpoints: UnnotifiedEndpoint[]): Promise<vo
 
 async function findUnnotified(tx: Tx, limit: number, put_off: string[]): Promise<UnnotifiedEndpoint[]> {
   return await tx<UnnotifiedEndpoint[]>`
-    select p.tenant_id, t.slug, t.contact_email, p.id, p.url, p.description, p.disabled_reason, p.failing_since,
-      p.enabled_at
+    select p.tenant_id, ${tenantNameColumn(tx)} as slug, t.contact_email, p.id, p.url, p.description,
+      p.disabled_reason, p.failing_since, p.enabled_at
     from webhook_endpoints p join tenants t on t.id = p.tenant_id
     where p.disabled_reason in ('gone', 'failing') and p.notified_at is null and p.deleted_at is null
       and p.id <> all(${put_off}::uuid[])

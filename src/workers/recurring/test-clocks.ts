@@ -36,10 +36,16 @@ export function startTestClocks(context: WorkerContext, hasWork: HasWork): Loop 
     async (mustEnd) => {
       interval_ms = INTERVAL_MS
       if (database.isHeld() || !(await hasWork('test_clocks'))) return
+      let failure: unknown
       for (const clock of await findClocksWithWork(sql)) {
         if (mustEnd()) return
-        interval_ms = Math.min(interval_ms, await pass(sql, clock, rules, sandbox))
+        // A clock that fails keeps no other waiting.
+        await pass(sql, clock, rules, sandbox).then(
+          (next_ms) => void (interval_ms = Math.min(interval_ms, next_ms)),
+          (error: unknown) => void (failure = error),
+        )
       }
+      if (failure !== undefined) throw failure
     },
   )
 }

@@ -158,8 +158,9 @@ function valueOfType(schema: Schema, root: Root, level: number): unknown {
       return counted(null, root)
     default: {
       // A string that is longer than an answer may be is cut off with the answer.
-      const length = Math.min(numberOf(schema, 'minLength', 0), MAX_CONTENT_LENGTH)
-      return counted('text'.padEnd(length, '.').slice(0, numberOf(schema, 'maxLength', Infinity)), root)
+      const max_length = Math.min(numberOf(schema, 'maxLength', Infinity), MAX_CONTENT_LENGTH)
+      const length = Math.min(numberOf(schema, 'minLength', 0), max_length)
+      return counted('text'.padEnd(length, '.').slice(0, max_length), root)
     }
   }
 }
