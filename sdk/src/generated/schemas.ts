@@ -1965,9 +1965,9 @@ export interface TestClock {
 }
 
 /**
- * `advancing`: the clock moves to `advance_to`, from one deadline to the next. `ready`: it has
- * arrived. It waits at each deadline until what was due has run, but at most 30 seconds, and not for
- * what a pause stops.
+ * `advancing`: the clock moves to `advance_to`, from one deadline to the next. At each it waits until
+ * what was due has run, but at most 30 seconds, and not for what a pause stops. `ready`: it has
+ * arrived.
  */
 export type TestClockStatus = 'ready' | 'advancing'
 
