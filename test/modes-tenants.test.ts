@@ -2,7 +2,6 @@
 import { expect } from 'vitest'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { keysCommand } from '#commands/keys.ts'
-import { ledgerCommand } from '#commands/ledger.ts'
 import { queuesCommand } from '#commands/queues.ts'
 import { findPauses } from '#domain/jobs/pauses.ts'
 import { createModeCache } from '#domain/modes.ts'
@@ -85,11 +84,6 @@ test('commands name a twin by the slug of its tenant and "/test"', async ({ worl
   expect(await pausedIds()).toEqual([twin.id])
   await run('resume', '--tenant', twin.id)
   expect(await pausedIds()).toEqual([])
-  const ledger = (...args: string[]) =>
-    runHere(ledgerCommand, args, { DATABASE_URL: world.config.DATABASE_URL })
-  const correction = ['--currency', 'usd', '--amount', '500', '--reason', 'checks']
-  expect((await ledger('correct', '--tenant', 'paused/test', ...correction)).code).toBe(0)
-  expect((await ledger('list')).stdout).toContain('paused/test')
   const missing = await run('pause', '--tenant', 'paused/tset', '--reason', 'checks')
   expect(missing.stderr).toBe('There is no tenant "paused/tset".\n')
 })

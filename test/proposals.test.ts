@@ -1,6 +1,7 @@
 // Proposals that a second operator confirms: corrections of the ledger and forced failures of payouts.
 import { describe, expect } from 'vitest'
 import { ledgerCommand } from '#commands/ledger.ts'
+import { ensureTwin } from '#domain/tenants.ts'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
@@ -67,6 +68,31 @@ const transactionsOf = async (shop: Client): Promise<any[]> =>
   (await shop.get('/v1/wallet/transactions?kind=correction')).body
 
 describe('a correction', () => {
+  test('of a tenant in test mode says so wherever it is listed', async ({ world }) => {
+    const live = await world.clientOf()
+    const slug = await slugOf(world, live.tenant_id)
+    await ensureTwin(world.sql, { id: live.tenant_id, slug })
+    const args = [
+      '--tenant',
+      `${slug}/test`,
+      '--currency',
+      'usd',
+      '--amount=5',
+      '--reason',
+      'test',
+      '--by',
+      ada.email,
+    ]
+    const { stdout } = await runLedger(world, 'correct', ...args)
+    const id = /^\S+/.exec(stdout)![0]
+    expect([stdout, (await runLedger(world, 'list')).stdout]).toEqual([
+      expect.stringContaining(`${slug}/test`),
+      expect.stringContaining(`${slug}/test`),
+    ])
+    expect(await readProposal(id)).toMatchObject({ tenant: `${slug}/test` })
+    expect((await reject(bob, id)).status).toBe(200)
+  })
+
   test('is proposed with a command and posted once, after another operator has confirmed it', async ({
     world,
   }) => {
