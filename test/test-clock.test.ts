@@ -87,6 +87,17 @@ test('no process can give a live tenant a clock', async ({ world }) => {
   await expect(move).rejects.toThrow('is no tenant in test mode')
 })
 
+test('a clock that fails keeps no other from moving', async ({ world }) => {
+  const { sql } = world
+  const [broken, other] = [await testTenant(world), await testTenant(world)]
+  // The table refuses an offset of more than a year, which the API refuses before.
+  await sql`insert into test_clocks (tenant_id, advance_to) values (${broken.tenant_id}, now() + interval '10 years')`
+  onTestFinished(async () => void (await sql`delete from test_clocks where tenant_id = ${broken.tenant_id}`))
+  await passDays(other, 2)
+  const [clock] = await sql`select clock_offset::text from test_clocks where tenant_id = ${broken.tenant_id}`
+  expect(clock).toEqual({ clock_offset: '00:00:00' })
+})
+
 test('a clock shows the real time until it is moved, and then goes on from there', async ({ world }) => {
   const shop = await testTenant(world)
   const first = await clockOf(shop)
